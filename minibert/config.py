@@ -1,0 +1,176 @@
+"""Configurations: the model's, with Hugging Face's field names, and the presets of BERT's authors.
+
+Sources: Devlin et al., BERT (2019), section 3 (base, large); Turc et al., Well-Read Students Learn
+Better (2019), table 1 (tiny to medium).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+PRESETS = {  # name: (layers, width, heads)
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+ACTIVATION_NAMES = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+OPTIMIZERS = ("adamw", "bertadam")
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The sizes and rates that decide a model; checked when made."""
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                least = 0 if field.name == "pad_token_id" else 1
+                if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                    raise ValueError(
+                        f"{field.name} is {value!r}, expected a whole number of at least {least}"
+                    )
+            elif field.type == "float" and not isinstance(value, (int, float)):
+                raise ValueError(f"{field.name} is {value!r}, expected a number")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} does not divide into "
+                f"num_attention_heads {self.num_attention_heads}: choose a divisor"
+            )
+        if self.hidden_act not in ACTIVATION_NAMES:
+            raise ValueError(
+                f"hidden_act is {self.hidden_act!r}, expected one of {', '.join(ACTIVATION_NAMES)}"
+            )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 <= rate < 1")
+        if self.layer_norm_eps <= 0:
+            raise ValueError(f"layer_norm_eps is {self.layer_norm_eps}, expected a number above 0")
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> BertConfig:
+        """Return a named size, with some fields changed: ``preset("tiny", vocab_size=4096)``."""
+        if name not in PRESETS:
+            raise ValueError(f"preset {name!r} is unknown, expected one of {', '.join(PRESETS)}")
+        layers, width, heads = PRESETS[name]
+        config = cls(
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=4 * width,
+        )
+        return replace(config, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what Hugging Face's ``config.json`` holds for this model."""
+        return {
+            "architectures": ["BertForPreTraining"],
+            "model_type": "bert",
+            "tie_word_embeddings": True,
+            **asdict(self),
+        }
+
+    @classmethod
+    def load(cls, path: Path) -> BertConfig:
+        """Read a ``config.json``.  Fields that only other programs use are passed over.
+
+        Raises ValueError if it is not a BERT's, or asks for what minibert does not have.
+        """
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} is not valid JSON: {error}") from None
+        if not isinstance(raw, dict):
+            raise ValueError(f"{path} holds {type(raw).__name__}, expected a JSON object")
+        if raw.get("model_type", "bert") != "bert":
+            raise ValueError(f"{path} describes a {raw['model_type']!r} model, expected 'bert'")
+        if raw.get("position_embedding_type", "absolute") != "absolute":
+            raise ValueError(
+                f"{path} asks for {raw['position_embedding_type']} positions, "
+                "minibert has absolute ones"
+            )
+        known = {field.name for field in fields(cls)}
+        try:
+            return cls(**{name: value for name, value in raw.items() if name in known})
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is pretrained; checked when made.  Times are minutes of training.
+
+    The length of a run is ``steps``, or ``minutes`` by the clock.  A run by steps is a pure
+    function of this configuration and the text: stopped and resumed at any step it ends with the
+    same bytes.  A run by the clock follows its learning rate by the time that has passed, so no
+    two of them are the same.
+    """
+
+    steps: int | None = None
+    minutes: float | None = None
+    batch_size: int = 32
+    accumulation: int = 1
+    max_length: int = 64
+    learning_rate: float = 2e-3
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    optimizer: str = "adamw"
+    masked_weight: float = 1.0
+    next_weight: float = 1.0
+    mask_probability: float = 0.15
+    whole_word: bool = False
+    short_probability: float = 0.1
+    held_out: float = 0.05
+    evaluations: int = 10
+    save_minutes: float = 2.0
+    log_every: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.minutes is None):
+            raise ValueError("a run has either steps or minutes: give one of them")
+        if not 8 <= self.max_length:
+            raise ValueError(f"max_length is {self.max_length}, expected at least 8 tokens")
+        for name in ("batch_size", "accumulation", "evaluations", "log_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
+        for name in ("steps", "minutes", "learning_rate", "clip_norm", "save_minutes"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} is {value}, expected a number above 0")
+        for name in ("warmup", "short_probability"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
+        for name in ("mask_probability", "held_out"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 < share < 1")
+        for name in ("weight_decay", "masked_weight", "next_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        if self.masked_weight == 0 and self.next_weight == 0:
+            raise ValueError("masked_weight and next_weight are both 0: nothing would be trained")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(
+                f"optimizer is {self.optimizer!r}, expected one of {', '.join(OPTIMIZERS)}"
+            )

@@ -1,0 +1,1 @@
+"""The layers, one file each: derivation, forward, backward, cache, class."""

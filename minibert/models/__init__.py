@@ -1,0 +1,1 @@
+"""Models: the layers put together."""

@@ -1,0 +1,134 @@
+"""BERT for pretraining: the encoder with both heads, and their sum as loss.
+
+Source: Devlin et al., BERT (2019), section 3.1 and A.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from minibert.arrays import IGNORED, Array, check_ids, check_shape
+from minibert.config import BertConfig
+from minibert.keys import Key
+from minibert.layers.embedding import lookup_backward, lookup_forward
+from minibert.models.bert import Bert, BertCache
+from minibert.models.heads import (
+    MaskedLMCache,
+    MaskedLMHead,
+    NextSentenceCache,
+    NextSentenceHead,
+)
+from minibert.ops import get_ops
+from minibert.params import ParamStore
+
+if TYPE_CHECKING:
+    from minibert.data.batches import PretrainingBatch
+    from minibert.ops import Ops
+
+
+class LossWeights(NamedTuple):
+    """What one masked token's and one pair's loss count for in the step's loss.
+
+    With plain means these are 1 / (masked tokens) and 1 / (pairs), counted over *all*
+    micro-batches of the step, so that accumulation equals one big batch.
+    """
+
+    masked: float
+    next: float
+
+
+class PretrainingOutput(NamedTuple):
+    loss: float  # weights.masked · masked_loss + weights.next · next_loss
+    masked_loss: float  # sum over the masked tokens, in nats
+    masked_right: int
+    masked_count: int
+    next_loss: float  # sum over the pairs, in nats
+    next_right: int
+    next_count: int
+
+
+class PretrainingCache(NamedTuple):
+    bert: BertCache
+    masked: MaskedLMCache
+    next: NextSentenceCache
+    positions: Array  # (M,)
+    hidden_shape: tuple[int, int, int]  # (B, T, C)
+    weights: LossWeights
+
+
+def count_labels(labels: Array) -> int:
+    """Return how many labels enter the loss."""
+    return int((labels != IGNORED).sum())
+
+
+class BertForPreTraining:
+    """The model that ``minibert pretrain`` trains, with the parameter names of Hugging Face's.
+
+    >>> from minibert.config import BertConfig
+    >>> BertForPreTraining(BertConfig.preset("tiny"), ops="numpy").params.value.size
+    4433468
+    """
+
+    def __init__(
+        self, config: BertConfig, ops: str | Ops = "numba", dtype: Any = np.float32
+    ) -> None:
+        self.config, self.ops = config, get_ops(ops)
+        self.params = ParamStore(dtype)
+        self.bert = Bert(self.params.scope("bert"), config, self.ops)
+        self.masked_head = MaskedLMHead(
+            self.params.scope("cls", "predictions"), self.bert.embeddings.word, config, self.ops
+        )
+        self.next_head = NextSentenceHead(
+            self.params.scope("cls", "seq_relationship"), config.hidden_size, self.ops
+        )
+        self.params.allocate()
+
+    def initialize(self, key: Key) -> None:
+        """Draw fresh weights, with the configuration's ``initializer_range``."""
+        self.params.initialize(key, self.config.initializer_range)
+
+    def forward(
+        self,
+        batch: PretrainingBatch,
+        key: Key | None = None,  # None: evaluation, no dropout
+        weights: LossWeights | None = None,  # None: the means over this batch
+    ) -> tuple[PretrainingOutput, PretrainingCache]:
+        check_shape("input_ids", batch.input_ids, (None, None))
+        B, T = batch.input_ids.shape
+        check_shape("masked_positions", batch.masked_positions, (None,))
+        check_shape("masked_labels", batch.masked_labels, batch.masked_positions.shape)
+        check_ids("masked_labels", batch.masked_labels, self.config.vocab_size, ignored=True)
+        check_shape("next_labels", batch.next_labels, (B,))
+        check_ids("next_labels", batch.next_labels, 2, ignored=True)
+        masked_count = count_labels(batch.masked_labels)
+        next_count = count_labels(batch.next_labels)
+        if weights is None:
+            weights = LossWeights(1 / max(masked_count, 1), 1 / max(next_count, 1))
+
+        hidden, pooled, bert = self.bert.forward(
+            batch.input_ids, batch.token_type_ids, batch.attention_mask, key
+        )
+        masked_rows = lookup_forward(batch.masked_positions, hidden.reshape(B * T, -1))
+        masked_loss, masked_right, masked = self.masked_head.forward(
+            masked_rows, batch.masked_labels
+        )
+        next_loss, next_right, next_ = self.next_head.forward(pooled, batch.next_labels)
+        output = PretrainingOutput(
+            weights.masked * masked_loss + weights.next * next_loss,
+            masked_loss, masked_right, masked_count, next_loss, next_right, next_count,
+        )  # fmt: skip
+        cache = PretrainingCache(bert, masked, next_, batch.masked_positions, (B, T, hidden.shape[-1]), weights)
+        return output, cache
+
+    def backward(self, cache: PretrainingCache) -> None:
+        """Accumulate the gradient of ``output.loss`` in every parameter.
+
+        To pick the masked rows is a look-up in the table of all rows, and so is its backward.
+        """
+        B, T, C = cache.hidden_shape
+        dmasked = self.masked_head.backward(cache.weights.masked, cache.masked)
+        dhidden = lookup_backward(dmasked, cache.positions, B * T).reshape(B, T, C)
+        dpooled = self.next_head.backward(cache.weights.next, cache.next)
+        self.bert.backward(dhidden, dpooled, cache.bert)

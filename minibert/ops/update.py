@@ -1,0 +1,58 @@
+"""The two operations on the whole buffer of parameters: its gradient's norm, and the update."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from minibert.arrays import Array
+
+
+def global_norm(
+    grad: Array,  # (n,), all gradients in one buffer
+) -> float:
+    """Return √Σ g², summed in float64.
+
+    Source: Pascanu, Mikolov and Bengio, On the difficulty of training RNNs (2013), section 3.2.
+    """
+    return math.sqrt(float(np.sum(grad * grad, dtype=np.float64)))
+
+
+def adamw(
+    value: Array,  # (n,), changed
+    grad: Array,  # (n,)
+    moment1: Array,  # (n,), changed
+    moment2: Array,  # (n,), changed
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    decayed: int,
+    correction1: float,
+    correction2: float,
+    grad_scale: float,
+) -> None:
+    """Move ``value`` one AdamW step, in place.
+
+        g = grad · grad_scale                  the factor of gradient clipping
+        m ← β₁ m + (1 - β₁) g                  mean of the gradients
+        v ← β₂ v + (1 - β₂) g²                 mean of their squares
+        θ ← θ - lr (m/c₁ / (√(v/c₂) + ε) + decay · θ)
+
+    m and v start at 0, so early means are too small by c₁ = 1 - β₁ᵗ and c₂ = 1 - β₂ᵗ at step t;
+    c₁ = c₂ = 1 leaves that uncorrected, as BERT's own optimizer does.  Only the first ``decayed``
+    elements decay.  Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019),
+    algorithm 2.
+    """
+    dtype = value.dtype.type
+    g = grad * dtype(grad_scale)
+    moment1 *= dtype(beta1)
+    moment1 += dtype(1 - beta1) * g
+    moment2 *= dtype(beta2)
+    moment2 += dtype(1 - beta2) * g * g
+    step = (moment1 / dtype(correction1)) / (np.sqrt(moment2 / dtype(correction2)) + dtype(eps))
+    step[:decayed] += dtype(decay) * value[:decayed]
+    value -= dtype(lr) * step

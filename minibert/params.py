@@ -1,0 +1,179 @@
+"""Parameters: one flat buffer for all of them, and named views into it.
+
+Layers declare what they need while a model is built; then ``ParamStore.allocate`` lays everything
+out in one contiguous buffer, with another of the same layout for the gradients.  So zeroing,
+clipping, the optimizer, saving and an all-reduce are each one call on one array.
+
+    value  [ decayed weights …………………………………… | biases and LayerNorm … ]
+    grad   [ the same layout ………………………………………………………………………… ]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from minibert.arrays import Array, aligned_zeros
+from minibert.keys import Key
+
+Init = Literal["normal", "zeros", "ones"]
+
+
+class Spec(NamedTuple):
+    """What a layer asks for."""
+
+    name: str
+    shape: tuple[int, ...]
+    init: Init
+    decay: bool
+
+
+class Parameter:
+    """A named view into the store: ``value`` to read, ``grad`` to which gradients are added."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self._value: Array | None = None
+        self._grad: Array | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.shape
+
+    @property
+    def value(self) -> Array:
+        if self._value is None:
+            raise RuntimeError(f"{self.name} has no memory yet: call allocate() on its store")
+        return self._value
+
+    @property
+    def grad(self) -> Array:
+        if self._grad is None:
+            raise RuntimeError(f"{self.name} has no memory yet: call allocate() on its store")
+        return self._grad
+
+    def bind(self, value: Array, grad: Array) -> None:
+        """Give the parameter its memory; called by the store."""
+        self._value, self._grad = value, grad
+
+    def accumulate(self, dvalue: Array) -> None:
+        """Add a gradient; the only way in.
+
+        Raises ValueError on another shape, which NumPy would broadcast, and TypeError on another
+        dtype, which NumPy would convert.
+        """
+        if dvalue.shape != self.shape:
+            raise ValueError(f"gradient of {self.name} has shape {dvalue.shape}, not {self.shape}")
+        if dvalue.dtype != self.grad.dtype:
+            raise TypeError(f"gradient of {self.name} is {dvalue.dtype}, not {self.grad.dtype}")
+        np.add(self.grad, dvalue, out=self.grad)
+
+
+class Scope:
+    """A prefix for names: ``scope.child("attention").declare("weight", …)``."""
+
+    def __init__(self, store: ParamStore, prefix: str = "") -> None:
+        self.store, self.prefix = store, prefix
+
+    def child(self, *parts: str | int) -> Scope:
+        return Scope(self.store, self.prefix + "".join(f"{part}." for part in parts))
+
+    def declare(
+        self, name: str, shape: tuple[int, ...], *, init: Init, decay: bool = True
+    ) -> Parameter:
+        return self.store.declare(Spec(self.prefix + name, shape, init, decay))
+
+
+class ParamStore:
+    """All parameters of a model, by name, in the order of their declaration.
+
+    ``value`` and ``grad`` are flat and share one layout: the ``decayed`` leading elements hold
+    the parameters that weight decay applies to.  A weight that is used twice (the token embedding
+    and the MLM decoder) is declared once and handed to both users.
+    """
+
+    def __init__(self, dtype: Any = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"parameters are float32 or float64, not {self.dtype}")
+        self.parameters: dict[str, Parameter] = {}
+        self.decayed = 0
+        self.value = np.empty(0, self.dtype)
+        self.grad = np.empty(0, self.dtype)
+
+    def scope(self, *parts: str | int) -> Scope:
+        return Scope(self).child(*parts)
+
+    def declare(self, spec: Spec) -> Parameter:
+        if self.value.size:
+            raise RuntimeError(f"{spec.name} is declared after allocate()")
+        if spec.name in self.parameters:
+            raise ValueError(f"{spec.name} is declared twice: hand the first one on instead")
+        if not all(size >= 1 for size in spec.shape):
+            raise ValueError(f"{spec.name} has shape {spec.shape}: every size must be at least 1")
+        parameter = self.parameters[spec.name] = Parameter(spec)
+        return parameter
+
+    def allocate(self) -> None:
+        """Lay out all declared parameters, decayed ones first, with every value and gradient 0."""
+        ordered = sorted(self.parameters.values(), key=lambda p: not p.spec.decay)  # stable
+        sizes = [int(np.prod(p.shape)) for p in ordered]
+        self.decayed = sum(n for n, p in zip(sizes, ordered, strict=True) if p.spec.decay)
+        self.value, self.grad = self.new_buffer(sum(sizes)), self.new_buffer(sum(sizes))
+        start = 0
+        for size, parameter in zip(sizes, ordered, strict=True):
+            stop = start + size
+            parameter.bind(
+                self.value[start:stop].reshape(parameter.shape),
+                self.grad[start:stop].reshape(parameter.shape),
+            )
+            start = stop
+
+    def new_buffer(self, size: int | None = None) -> Array:
+        """Return zeros of the store's layout: for a moment of the optimizer, say."""
+        return aligned_zeros(self.value.size if size is None else size, self.dtype)
+
+    def initialize(self, key: Key, std: float = 0.02) -> None:
+        """Draw all weights anew: normal with ``std``, cut off at two of them; biases 0; gains 1.
+
+        Every parameter draws from its own key, so its values do not depend on which others exist.
+        Source: google-research/bert, create_initializer.
+        """
+        for parameter in self:
+            match parameter.spec.init:
+                case "normal":
+                    generator = key.child(parameter.name).generator()
+                    parameter.value[...] = truncated_normal(generator, parameter.shape, std)
+                case "zeros":
+                    parameter.value[...] = 0
+                case "ones":
+                    parameter.value[...] = 1
+
+    def zero_grad(self) -> None:
+        self.grad[:] = 0
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self.parameters[name]
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self.parameters.values())
+
+    def __len__(self) -> int:
+        """The number of tensors; ``value.size`` is the number of single parameters."""
+        return len(self.parameters)
+
+
+def truncated_normal(
+    generator: np.random.Generator, shape: tuple[int, ...], std: float
+) -> Array:  # float64
+    """Draw from a normal distribution, again where a draw lies beyond two standard deviations."""
+    x = generator.standard_normal(shape)
+    while (far := np.abs(x) > 2).any():
+        x[far] = generator.standard_normal(int(far.sum()))
+    return x * std

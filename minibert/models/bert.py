@@ -76,6 +76,7 @@ class Bert:
         attention_mask: Array,  # bool (B, T): True for a token, False for padding
         key: Key | None = None,  # None: evaluation, no dropout
     ) -> tuple[Array, Array, BertCache]:  # hidden (B, T, C), pooled (B, C)
+        check_shape("input_ids", input_ids, (None, None))
         check_shape("attention_mask", attention_mask, input_ids.shape)
         if attention_mask.dtype != np.bool_:
             raise TypeError(

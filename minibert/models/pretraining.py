@@ -98,6 +98,7 @@ class BertForPreTraining:
         check_shape("input_ids", batch.input_ids, (None, None))
         B, T = batch.input_ids.shape
         check_shape("masked_positions", batch.masked_positions, (None,))
+        check_ids("masked_positions", batch.masked_positions, B * T)
         check_shape("masked_labels", batch.masked_labels, batch.masked_positions.shape)
         check_ids("masked_labels", batch.masked_labels, self.config.vocab_size, ignored=True)
         check_shape("next_labels", batch.next_labels, (B,))

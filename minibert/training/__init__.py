@@ -1,0 +1,1 @@
+"""Training: the optimizer, the schedule, the loop, and what it writes down."""

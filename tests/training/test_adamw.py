@@ -1,0 +1,77 @@
+"""The optimizer, against values worked out by hand and a second implementation in plain floats."""
+
+import math
+
+import numpy as np
+import pytest
+
+from minibert.keys import Key
+from minibert.params import ParamStore
+from minibert.training.adamw import AdamW
+
+
+def one_parameter(value: float, *, decay: bool = True) -> ParamStore:
+    store = ParamStore(np.float64)
+    store.scope("x").declare("weight", (1,), init="zeros", decay=decay)
+    store.allocate()
+    store.value[:] = value
+    return store
+
+
+def test_first_step_with_correction_is_the_learning_rate(ops) -> None:
+    # m/c1 = (0.1 · 1) / 0.1 = 1 and √(v/c2) = √(0.001 / 0.001) = 1, so the step is lr · 1
+    store = one_parameter(0.0)
+    store.grad[:] = 1.0
+    AdamW(store, ops, weight_decay=0, eps=0).update(0.5)
+    assert store.value[0] == pytest.approx(-0.5, rel=1e-12)
+
+
+def test_first_step_of_bertadam_is_larger(ops) -> None:
+    # m = 0.1 and √v = √0.001, uncorrected: 0.1 / 0.0316228 = 3.1622777
+    store = one_parameter(0.0)
+    store.grad[:] = 1.0
+    AdamW(store, ops, weight_decay=0, eps=0, bias_correction=False).update(1.0)
+    assert store.value[0] == pytest.approx(-3.16227766, rel=1e-8)
+
+
+def test_decay_is_decoupled_and_spares_biases(ops) -> None:
+    # gradient 0: the moments stay 0, and only lr · decay · θ is taken off: 2 - 0.5 · 0.1 · 2
+    decayed, spared = one_parameter(2.0), one_parameter(2.0, decay=False)
+    for store in (decayed, spared):
+        AdamW(store, ops, weight_decay=0.1).update(0.5)
+    assert decayed.value[0] == pytest.approx(1.9, rel=1e-12)
+    assert spared.value[0] == 2.0
+
+
+def test_many_steps_follow_the_paper(ops) -> None:
+    """Algorithm 2 written again, for single numbers."""
+    store = ParamStore(np.float64)
+    store.scope("a").declare("weight", (5, 3), init="normal")
+    store.scope("a").declare("bias", (7,), init="zeros", decay=False)
+    store.allocate()
+    generator = np.random.default_rng(3)
+    store.value[:] = generator.standard_normal(22)
+    expected = store.value.tolist()
+    m, v = [0.0] * 22, [0.0] * 22
+    optimizer = AdamW(store, ops, beta1=0.8, beta2=0.95, eps=1e-3, weight_decay=0.05)
+    for t in range(1, 6):
+        store.grad[:] = generator.standard_normal(22)
+        learning_rate, scale = 0.1 / t, 0.7
+        for i, gradient in enumerate(store.grad.tolist()):
+            g = gradient * scale
+            m[i] = 0.8 * m[i] + 0.2 * g
+            v[i] = 0.95 * v[i] + 0.05 * g * g
+            step = (m[i] / (1 - 0.8**t)) / (math.sqrt(v[i] / (1 - 0.95**t)) + 1e-3)
+            expected[i] -= learning_rate * (step + (0.05 * expected[i] if i < 15 else 0))
+        optimizer.update(learning_rate, scale)
+    np.testing.assert_allclose(store.value, expected, rtol=1e-13)
+    np.testing.assert_allclose(optimizer.moment1, m, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(optimizer.moment2, v, rtol=1e-12, atol=1e-15)
+
+
+def test_gradient_is_left_alone(ops) -> None:
+    store = one_parameter(1.0)
+    store.initialize(Key(0))
+    store.grad[:] = 3.0
+    AdamW(store, ops).update(0.1, grad_scale=0.5)
+    assert store.grad[0] == 3.0

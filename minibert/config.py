@@ -134,6 +134,7 @@ class TrainConfig:
     learning_rate: float = 2e-3
     warmup: float = 0.1
     weight_decay: float = 0.01
+    beta2: float = 0.98
     clip_norm: float = 1.0
     optimizer: str = "adamw"
     masked_weight: float = 1.0
@@ -162,7 +163,7 @@ class TrainConfig:
         for name in ("warmup", "short_probability"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
-        for name in ("mask_probability", "held_out"):
+        for name in ("mask_probability", "held_out", "beta2"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 0 < share < 1")
         for name in ("weight_decay", "masked_weight", "next_weight"):

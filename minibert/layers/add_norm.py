@@ -71,6 +71,7 @@ class AddNorm:
     ) -> tuple[Array, AddNormCache]:  # y (..., C)
         check_float("x", x, like=self.weight.value)
         check_shape("x", x, (*x.shape[:-1], self.weight.shape[0]))
+        check_float("residual", residual, like=self.weight.value)
         check_shape("residual", residual, x.shape)
         rate, seed = (self.rate, key.seed) if key else (0.0, 0)
         y, x_hat, rstd = self.ops.add_norm_forward(

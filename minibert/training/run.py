@@ -215,6 +215,7 @@ def assemble(
         optimizer=AdamW(
             model.params,
             model.ops,
+            beta2=config.beta2,
             weight_decay=config.weight_decay,
             bias_correction=config.optimizer == "adamw",
         ),

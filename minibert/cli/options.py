@@ -1,0 +1,72 @@
+"""Arguments and flags that several commands share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+
+class Backend(StrEnum):
+    numba = "numba"
+    numpy = "numpy"
+
+
+Folder: TypeAlias = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="A folder with a model, as `minibert pretrain` leaves."),
+]
+BackendFlag: TypeAlias = Annotated[
+    Backend, typer.Option("--backend", help="What computes: numba is compiled, numpy readable.")
+]
+ThreadsFlag: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", min=1, metavar="N", show_default=False,
+        help="Processor threads; default: NUMBA_NUM_THREADS, OMP_NUM_THREADS, else all cores.",
+    ),
+]  # fmt: skip
+JsonFlag: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for a program.")]
+ForceFlag: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Replace the output file if it exists.")
+]
+
+BLAS_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def limit_threads(count: int | None) -> None:
+    """Use ``count`` threads, in numba's kernels and in NumPy's matrix products.
+
+    Both read these variables once, when they are imported, so a command calls this before it
+    imports either.  With ``count`` None an OMP_NUM_THREADS from outside holds for numba too.
+    """
+    if "numba" in sys.modules:  # a program that calls ``main`` itself; numba refuses a late change
+        if count is not None:
+            import numba
+
+            launched: int = numba.config.NUMBA_NUM_THREADS  # pyright: ignore
+            numba.set_num_threads(min(count, launched))
+        return
+    if count is not None:
+        for name in ("NUMBA_NUM_THREADS", *BLAS_VARIABLES):
+            os.environ[name] = str(count)
+    elif (outside := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(outside) > 0:
+        os.environ.setdefault("NUMBA_NUM_THREADS", outside)
+
+
+def check_output(path: Path, force: bool) -> None:
+    """Raise ValueError before any work is done if ``path`` cannot be written at the end of it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: give the name of a file in it")
+    if path.exists() and not path.is_file():  # /dev/null, say: renaming onto it would replace it
+        raise ValueError(f"{path} is a device or pipe: give the name of a file")
+    if path.exists() and not force:
+        raise ValueError(f"{path} exists already: choose another --out, or replace it with --force")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is no folder: create it first, or choose another --out")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{path.parent} cannot be written to: choose another --out")

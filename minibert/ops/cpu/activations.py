@@ -1,0 +1,163 @@
+"""GELU in both forms, ReLU and tanh, forward and backward.
+
+Each is a plain loop over a chunk.  One parallel kernel deals out the chunks for all of them, since
+compiling a parallel loop takes far longer than compiling what it runs.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import prange
+
+from minibert.arrays import Array, check_float, check_shape
+from minibert.ops.cpu.elementary import exp, normal, tanh
+from minibert.ops.cpu.jit import kernel, parallel
+from minibert.ops.cpu.memory import empty, fit
+
+CHUNK = 1 << 12
+GELU, GELU_BACKWARD, GELU_TANH, GELU_TANH_BACKWARD, RELU, RELU_BACKWARD, TANH, TANH_BACKWARD = (
+    range(8)
+)
+SLOPE, CUBIC = math.sqrt(8 / math.pi), 0.044715  # of 2 u = √(8/π) (x + 0.044715 x³)
+
+
+@kernel
+def gelu_chunk(x, y):
+    for i in range(y.shape[0]):
+        cdf, _ = normal(x[i])
+        y[i] = x[i] * cdf
+
+
+@kernel
+def gelu_backward_chunk(dy, x, dx):
+    for i in range(dx.shape[0]):
+        cdf, density = normal(x[i])
+        dx[i] = dy[i] * (cdf + x[i] * density)
+
+
+@kernel
+def gelu_tanh_chunk(x, y):
+    """½ (1 + tanh u) = 1 / (1 + e^{-2u}), which keeps its digits where tanh u is near -1."""
+    slope, cubic, one = y.dtype.type(SLOPE), y.dtype.type(CUBIC), y.dtype.type(1)
+    for i in range(y.shape[0]):
+        u2 = slope * (x[i] + cubic * x[i] * x[i] * x[i])
+        y[i] = x[i] / (one + exp(-u2))
+
+
+@kernel
+def gelu_tanh_backward_chunk(dy, x, dx):
+    """With s = ½ (1 + tanh u): ½ (1 - tanh² u) = 2 s (1 - s)."""
+    slope, cubic, one = dx.dtype.type(SLOPE), dx.dtype.type(CUBIC), dx.dtype.type(1)
+    cubic3 = dx.dtype.type(3 * CUBIC)
+    for i in range(dx.shape[0]):
+        u2 = slope * (x[i] + cubic * x[i] * x[i] * x[i])
+        s = one / (one + exp(-u2))
+        du2 = slope * (one + cubic3 * x[i] * x[i])
+        dx[i] = dy[i] * (s + x[i] * s * (one - s) * du2)
+
+
+@kernel
+def relu_chunk(x, y):
+    zero = y.dtype.type(0)
+    for i in range(y.shape[0]):
+        y[i] = zero if x[i] < zero else x[i]
+
+
+@kernel
+def relu_backward_chunk(dy, x, dx):
+    zero = dx.dtype.type(0)
+    for i in range(dx.shape[0]):
+        dx[i] = dy[i] if x[i] > zero else zero
+
+
+@kernel
+def tanh_chunk(x, y):
+    for i in range(y.shape[0]):
+        y[i] = tanh(x[i])
+
+
+@kernel
+def tanh_backward_chunk(dy, y, dx):
+    one = dx.dtype.type(1)
+    for i in range(dx.shape[0]):
+        dx[i] = dy[i] * (one - y[i] * y[i])
+
+
+@parallel
+def apply(which, dy, x, out):  # all (n,); in a forward, dy is x and not read
+    for chunk in prange((out.shape[0] + CHUNK - 1) // CHUNK):
+        start, stop = chunk * CHUNK, (chunk + 1) * CHUNK
+        d, xs, o = dy[start:stop], x[start:stop], out[start:stop]
+        if which == GELU:
+            gelu_chunk(xs, o)
+        elif which == GELU_BACKWARD:
+            gelu_backward_chunk(d, xs, o)
+        elif which == GELU_TANH:
+            gelu_tanh_chunk(xs, o)
+        elif which == GELU_TANH_BACKWARD:
+            gelu_tanh_backward_chunk(d, xs, o)
+        elif which == RELU:
+            relu_chunk(xs, o)
+        elif which == RELU_BACKWARD:
+            relu_backward_chunk(d, xs, o)
+        elif which == TANH:
+            tanh_chunk(xs, o)
+        elif which == TANH_BACKWARD:
+            tanh_backward_chunk(d, xs, o)
+
+
+def forward(which: int, x: Array) -> Array:
+    check_float("x", x)
+    y, flat = empty(x.shape, x.dtype), fit(x).reshape(-1)
+    apply(which, flat, flat, y.reshape(-1))
+    return y
+
+
+def backward(which: int, dy: Array, name: str, saved: Array) -> Array:
+    check_float("dy", dy)
+    check_float(name, saved, like=dy)
+    check_shape("dy", dy, saved.shape)
+    dx = empty(dy.shape, dy.dtype)
+    apply(which, fit(dy).reshape(-1), fit(saved).reshape(-1), dx.reshape(-1))
+    return dx
+
+
+def gelu_forward(x: Array) -> Array:
+    """Return x Φ(x)."""
+    return forward(GELU, x)
+
+
+def gelu_backward(dy: Array, x: Array) -> Array:
+    """Return dy (Φ(x) + x φ(x))."""
+    return backward(GELU_BACKWARD, dy, "x", x)
+
+
+def gelu_tanh_forward(x: Array) -> Array:
+    """Return ½ x (1 + tanh u) with u = √(2/π) (x + 0.044715 x³)."""
+    return forward(GELU_TANH, x)
+
+
+def gelu_tanh_backward(dy: Array, x: Array) -> Array:
+    """Return dy times the slope of the tanh form."""
+    return backward(GELU_TANH_BACKWARD, dy, "x", x)
+
+
+def relu_forward(x: Array) -> Array:
+    """Return max(x, 0)."""
+    return forward(RELU, x)
+
+
+def relu_backward(dy: Array, x: Array) -> Array:
+    """Return dy where x > 0."""
+    return backward(RELU_BACKWARD, dy, "x", x)
+
+
+def tanh_forward(x: Array) -> Array:
+    """Return tanh x."""
+    return forward(TANH, x)
+
+
+def tanh_backward(dy: Array, y: Array) -> Array:
+    """Return dy (1 - y²)."""
+    return backward(TANH_BACKWARD, dy, "y", y)

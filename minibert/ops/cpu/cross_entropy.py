@@ -1,0 +1,116 @@
+"""Cross-entropy: softmax and loss in one visit to each row of logits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from minibert.arrays import IGNORED, Array, check_float, check_shape
+from minibert.layers.cross_entropy import check_cross_entropy, cross_entropy_backward
+from minibert.ops.cpu.gemm import matmul
+from minibert.ops.cpu.jit import kernel, parallel
+from minibert.ops.cpu.linear import column_sums
+from minibert.ops.cpu.memory import empty, fit, fit_ids
+from minibert.ops.cpu.softmax import exp_row, row_max, scale_row
+
+__all__ = [
+    "cross_entropy_backward",  # the reference: a few rows of few classes, one pass
+    "cross_entropy_forward",
+    "vocab_cross_entropy_backward",
+    "vocab_cross_entropy_forward",
+]
+
+
+@kernel
+def ranks_first(row, label, highest):
+    """Is the label's logit the largest, and the first of that size, as ``argmax`` has it?"""
+    if row[label] != highest:
+        return False
+    before = 0
+    for j in range(label):
+        before += row[j] == highest
+    return before == 0
+
+
+@parallel
+def softmax_loss(logits, labels, losses, right, subtract):  # logits (N, V), changed; rest (N,)
+    """Put probabilities in the place of logits, minus 1 at the label if ``subtract`` is set.
+
+    Then the row is the gradient of its loss, and an ignored row is 0.
+    """
+    one = logits.dtype.type(1)
+    for n in prange(logits.shape[0]):
+        row, label = logits[n], labels[n]
+        if subtract and label == IGNORED:
+            row[:] = 0
+            losses[n], right[n] = 0, False
+        else:
+            highest = row_max(row)
+            if label == IGNORED:
+                losses[n], right[n] = 0, False
+                scale_row(row, one / exp_row(row, highest))
+            else:
+                target = row[label] - highest
+                right[n] = ranks_first(row, label, highest)
+                total = exp_row(row, highest)
+                losses[n] = np.log(total) - target
+                scale_row(row, one / total)
+                if subtract:
+                    row[label] -= one
+
+
+def loss_in_place(logits: Array, labels: Array, *, subtract: bool) -> tuple[float, int]:
+    N = logits.shape[0]
+    if logits.size == 0:
+        return 0.0, 0
+    losses, right = np.empty(N, logits.dtype), np.empty(N, np.bool_)
+    softmax_loss(logits, fit_ids(labels), losses, right, subtract)
+    return float(losses.sum(dtype=np.float64)), int(right.sum())
+
+
+def cross_entropy_forward(
+    logits: Array,  # (N, V)
+    labels: Array,  # (N,)
+) -> tuple[float, Array]:  # sum of the losses, probs (N, V)
+    """Return Σ_n -log softmax(logits_n)[label_n] over the rows that are not ignored."""
+    check_cross_entropy(logits, labels)
+    check_float("logits", logits)
+    probs = empty(logits.shape, logits.dtype)
+    np.copyto(probs, logits)
+    loss, _ = loss_in_place(probs, labels, subtract=False)
+    return loss, probs
+
+
+def vocab_cross_entropy_forward(
+    x: Array,  # (M, C)
+    table: Array,  # (V, C)
+    bias: Array,  # (V,)
+    labels: Array,  # (M,)
+) -> tuple[float, int, Array]:  # sum of the losses, right answers, dlogits (M, V)
+    """Return the loss of logits = x Eᵀ + b, and their gradient where they stood."""
+    check_float("x", x, like=table)
+    check_float("bias", bias, like=table)
+    check_shape("x", x, (None, table.shape[1]))
+    check_shape("bias", bias, (table.shape[0],))
+    # labels are checked against the shape before the product is spent on them
+    check_cross_entropy(np.broadcast_to(bias, (len(x), len(bias))), labels)
+    logits = matmul(fit(x), fit(table), fit(bias), transpose_b=True)
+    loss, right = loss_in_place(logits, labels, subtract=True)
+    return loss, right, logits
+
+
+def vocab_cross_entropy_backward(
+    dloss: float,
+    dlogits: Array,  # (M, V)
+    x: Array,  # (M, C)
+    table: Array,  # (V, C)
+) -> tuple[Array, Array, Array]:  # dx (M, C), dtable (V, C), dbias (V,)
+    """Return dloss times a linear layer's backward; the products scale while they pack."""
+    check_float("x", x, like=table)
+    check_float("dlogits", dlogits, like=table)
+    check_shape("x", x, (None, table.shape[1]))
+    check_shape("dlogits", dlogits, (len(x), len(table)))
+    dlogits = fit(dlogits)
+    dx = matmul(dlogits, fit(table), alpha=dloss)
+    dtable = matmul(dlogits, fit(x), transpose_a=True, alpha=dloss)
+    return dx, dtable, column_sums(dlogits) * table.dtype.type(dloss)

@@ -1,0 +1,102 @@
+"""Three look-ups in one pass, and their backward without a race.
+
+Tokens of one batch share rows of the tables, so two threads that each take some tokens would add to
+the same row at the same time.  Here each thread takes some *columns* and walks over all tokens in
+order: no two threads touch one number, and every number is added to in one order.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numba import prange
+
+from minibert.arrays import Array, check_float, check_shape
+from minibert.layers.embedding import check_embedding_ids
+from minibert.ops.cpu.jit import kernel, parallel
+from minibert.ops.cpu.memory import empty, fit, fit_ids
+
+LINE = 16  # columns that one thread takes at least: a cache line of float32
+
+
+@kernel
+def embed_sequence(ids, types, word, position, token_type, y):  # ids, types (T,), y (T, C)
+    for t in range(ids.shape[0]):
+        w, p, s, out = word[ids[t]], position[t], token_type[types[t]], y[t]
+        for j in range(out.shape[0]):
+            out[j] = w[j] + p[j] + s[j]
+
+
+@parallel
+def embed(ids, types, word, position, token_type, y):  # ids, types (B, T), y (B, T, C)
+    for b in prange(ids.shape[0]):
+        embed_sequence(ids[b], types[b], word, position, token_type, y[b])
+
+
+@kernel
+def scatter(dy, ids, types, dword, dposition, dtoken_type):  # dy (B, T, c), tables (rows, c)
+    dword[:] = 0
+    dposition[:] = 0
+    dtoken_type[:] = 0
+    B, T = ids.shape
+    for b in range(B):
+        for t in range(T):
+            d = dy[b, t]
+            w, p, s = dword[ids[b, t]], dposition[t], dtoken_type[types[b, t]]
+            for j in range(d.shape[0]):
+                w[j] += d[j]
+            for j in range(d.shape[0]):
+                p[j] += d[j]
+            for j in range(d.shape[0]):
+                s[j] += d[j]
+
+
+@parallel
+def scatter_all(dy, ids, types, dword, dposition, dtoken_type, columns):
+    C = dy.shape[2]
+    for part in prange((C + columns - 1) // columns):
+        first, last = part * columns, min(C, (part + 1) * columns)
+        scatter(
+            dy[:, :, first:last], ids, types,
+            dword[:, first:last], dposition[:, first:last], dtoken_type[:, first:last],
+        )  # fmt: skip
+
+
+def embedding_forward(
+    input_ids: Array,  # (B, T)
+    token_type_ids: Array,  # (B, T)
+    word: Array,  # (V, C)
+    position: Array,  # (longest, C)
+    token_type: Array,  # (2, C)
+) -> Array:  # y (B, T, C)
+    """Return the sum of the three look-ups."""
+    check_embedding_ids(input_ids, token_type_ids, (len(word), len(position), len(token_type)))
+    check_float("word", word)
+    for label, table in (("position", position), ("token_type", token_type)):
+        check_float(label, table, like=word)
+        check_shape(label, table, (None, word.shape[1]))
+    y = empty((*input_ids.shape, word.shape[1]), word.dtype)
+    embed(
+        fit_ids(input_ids), fit_ids(token_type_ids), fit(word), fit(position), fit(token_type), y
+    )
+    return y
+
+
+def embedding_backward(
+    dy: Array,  # (B, T, C)
+    input_ids: Array,  # (B, T)
+    token_type_ids: Array,  # (B, T)
+    rows: tuple[int, int, int],
+) -> tuple[Array, Array, Array]:  # dword (V, C), dposition (longest, C), dtoken_type (2, C)
+    """Return each table's gradient: for every row, the sum of dy where it was looked up."""
+    check_embedding_ids(input_ids, token_type_ids, rows)
+    check_float("dy", dy)
+    check_shape("dy", dy, (*input_ids.shape, dy.shape[-1]))
+    C = dy.shape[-1]
+    dword, dposition, dtoken_type = (empty((n, C), dy.dtype) for n in rows)
+    share = -(-C // numba.get_num_threads())
+    columns = max(-(-share // LINE) * LINE, LINE)
+    scatter_all(
+        fit(dy), fit_ids(input_ids), fit_ids(token_type_ids), dword, dposition, dtoken_type, columns
+    )
+    return dword, dposition, dtoken_type

@@ -1,0 +1,125 @@
+"""The decorators that compile a kernel, and where the machine code is kept between runs.
+
+Three decorators, for three kinds of function:
+
+    @kernel     plain loops on one thread: the inside of a kernel
+    @parallel   loops over ``prange``; it costs about a second to compile, so there are few, and
+                each only deals out work to a @kernel
+    @exact      like @kernel, but sums keep the order they are written in: for functions whose
+                accuracy depends on rounding, such as exp
+
+None has full fast-math, which lets the compiler assume that there is no NaN and no infinity: it
+would delete the very checks that find them.  Allowed is what makes sums and products fast without
+touching them: another order of summation (one that the compiled code fixes, the same in every
+run), fused multiply-add, an ignored sign of zero, and x * (1 / y) for x / y.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import njit
+
+import minibert
+
+FLAGS = {"reassoc", "contract", "nsz", "arcp"}
+# Only prange runs in parallel; looking for more to parallelise would only lengthen compilation.
+PRANGE_ONLY = {
+    "prange": True, "comprehension": False, "reduction": False, "inplace_binop": False,
+    "setitem": False, "numpy": False, "stencil": False, "fusion": False,
+}  # fmt: skip
+
+if numba.config.DISABLE_JIT:
+    raise ImportError(
+        "NUMBA_DISABLE_JIT is set, and the numba backend is nothing without its compiler: "
+        "unset it, or choose the backend 'numpy'"
+    )
+
+
+def sources_digest() -> str:
+    """Return a hash of everything that machine code may depend on, apart from the processor.
+
+    numba sees that a function's own file has changed, but not that a function it calls has, in
+    another file.  So the cache lies in a folder named by all of them together.
+    """
+    digest = sha256(f"{minibert.__version__} {numba.__version__} {numba.config.BOUNDSCHECK}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folders() -> list[Path]:
+    """Return where the cache may lie, the best place first."""
+    if numba.config.CACHE_DIR:
+        return [Path(numba.config.CACHE_DIR)]
+    if sys.platform == "win32":
+        user = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        user = Path.home() / "Library" / "Caches"
+    else:
+        user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [Path(__file__).parent / "__pycache__", user / "minibert"]
+
+
+def find_cache() -> Path | None:
+    """Return the folder for machine code, made if need be; None, with a warning, if none can be."""
+    candidates = [folder / f"kernels-{sources_digest()}" for folder in cache_folders()]
+    for folder in candidates:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError:
+            continue
+        forget_old(folder)
+        return folder
+    warnings.warn(
+        f"compiled kernels cannot be kept, since {candidates[0]} cannot be written: every start "
+        "will compile them anew; set NUMBA_CACHE_DIR to a folder that can be written",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def forget_old(folder: Path, keep: int = 4) -> None:
+    """Remove what older sources left beside ``folder``, but for the newest few."""
+    import shutil
+
+    old = [path for path in folder.parent.glob("kernels-*") if path != folder]
+    old.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in old[keep:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+CACHE = find_cache()
+
+
+def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator like ``numba.njit(**options)`` that keeps its results in our folder."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if CACHE is None:
+            return njit(error_model="numpy", **options)(function)
+        # numba reads the folder's name at this moment, once for each function
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(CACHE)
+        try:
+            return njit(error_model="numpy", cache=True, **options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+
+    return decorate
+
+
+kernel = compiler(fastmath=FLAGS)
+parallel = compiler(fastmath=FLAGS, parallel=PRANGE_ONLY)
+inlined = compiler(fastmath=FLAGS, forceinline=True)
+INLINE_EXACT = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
+"""Options for ``numba.extending.overload``."""

@@ -1,0 +1,73 @@
+"""Compile every kernel, by calling each operation once on a few numbers.
+
+Machine code is kept on disk, so after the first time this takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minibert.arrays import IGNORED
+from minibert.ops import cpu
+
+Progress = Callable[[str, int, int], None]
+"""Told an operation's name, its number from 0, and how many there are, before it is compiled."""
+
+
+def warmup(dtype: Any = np.float32, progress: Progress = lambda name, index, total: None) -> None:
+    """Compile all kernels for float32 or float64.
+
+    Every operation of the backend is called, at sizes that take each of its paths.
+    """
+    calls = example_calls(np.dtype(dtype))
+    for index, (name, arguments) in enumerate(calls):
+        progress(name, index, len(calls))
+        getattr(cpu, name)(*arguments)
+    parameters = [np.zeros(70, dtype) for _ in range(4)]
+    cpu.adamw(
+        *parameters, lr=0.1, beta1=0.9, beta2=0.98, eps=1e-6, decay=0.01, decayed=40,
+        correction1=0.1, correction2=0.1, grad_scale=1.0,
+    )  # fmt: skip
+
+
+def example_calls(dtype: np.dtype[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return (operation, arguments) for every operation but ``adamw``."""
+    B, T, C, F, V, heads = 2, 5, 8, 12, 11, 2
+    rate, seed, eps = 0.1, 1, 1e-12
+
+    def zeros(*shape: int) -> Any:
+        return np.zeros(shape, dtype)
+
+    ids = np.zeros((B, T), np.int32)
+    labels = np.array([1, IGNORED, 3], np.int32)
+    x, wide, vector = zeros(B, T, C), zeros(B, T, F), zeros(C)
+    rows, rstd, mask = (V, T, 2), zeros(B, T, 1), np.ones((B, 1, T), np.bool_)
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("linear_forward", (x, zeros(F, C), zeros(F))),
+        ("linear_backward", (wide, x, zeros(F, C))),
+        ("embedding_forward", (ids, ids, zeros(V, C), zeros(T, C), zeros(2, C))),
+        ("embedding_backward", (x, ids, ids, rows)),
+        ("layernorm_forward", (x, vector, vector, eps)),
+        ("layernorm_backward", (x, x, rstd, vector)),
+        ("add_norm_forward", (x, x, vector, vector, eps, rate, seed)),
+        ("add_norm_backward", (x, x, rstd, vector, rate, seed)),
+        ("dropout_forward", (x, rate, seed)),
+        ("dropout_backward", (x, rate, seed)),
+    ]
+    for name in ("gelu", "gelu_tanh", "relu", "tanh"):
+        calls += [(f"{name}_forward", (x,)), (f"{name}_backward", (x, x))]
+    calls += [
+        ("softmax_forward", (x,)),
+        ("softmax_backward", (x, x)),
+        ("attention_forward", (x, x, x, mask, heads, rate, seed)),
+        ("attention_backward", (x, x, x, x, mask, zeros(B, heads, T), heads, rate, seed)),
+        ("cross_entropy_forward", (zeros(3, V), labels)),
+        ("cross_entropy_backward", (1.0, zeros(3, V), labels)),
+        ("vocab_cross_entropy_forward", (zeros(3, C), zeros(V, C), zeros(V), labels)),
+        ("vocab_cross_entropy_backward", (1.0, zeros(3, V), zeros(3, C), zeros(V, C))),
+        ("global_norm", (zeros(70),)),
+    ]
+    return calls

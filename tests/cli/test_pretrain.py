@@ -1,0 +1,189 @@
+"""pretrain: a run from its flags to its folder, stopped, resumed, refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minibert.cli.pretrain import pretrain
+from minibert.config import TrainConfig
+
+from .conftest import Command, Result, assert_refused
+
+TINY = [
+    "--layers",
+    "1",
+    "--width",
+    "8",
+    "--heads",
+    "2",
+    "--vocab-size",
+    "60",
+    "--batch-size",
+    "4",
+    "--max-length",
+    "24",
+    "--evaluations",
+    "2",
+    "--backend",
+    "numpy",
+]
+
+
+def leaves_nothing(result: Result, folder: str, *words: str) -> None:
+    assert_refused(result, *words)
+    assert not Path(folder).exists()
+
+
+def test_every_setting_has_a_flag_with_its_default() -> None:
+    parameters = inspect.signature(pretrain).parameters
+    for field in dataclasses.fields(TrainConfig):
+        assert parameters[field.name].default == field.default, field.name
+
+
+def test_a_run(cli: Command, text_file: Path) -> None:
+    result = cli("pretrain", text_file, *TINY, "--steps", "6", "--log-every", "2", "--out", "run")
+    assert result.status == 0, result.err
+    left = {path.name for path in Path("run").iterdir()}
+    assert left >= {
+        "config.json", "vocab.txt", "tokenizer_config.json", "model.safetensors",
+        "training.safetensors", "state.json", "metrics.jsonl", "report.png",
+    }  # fmt: skip
+    assert not [name for name in left if "tmp" in name]
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert [record["type"] for record in records].count("eval") == 2
+    assert records[-1]["step"] == 6
+    assert "perplexity" in result.out
+    assert 'minibert fill run "The [MASK]' in result.out
+    assert cli("fill", "run", "The [MASK] ends.").status == 0
+
+
+def test_runs_are_numbered(cli: Command, text_file: Path) -> None:
+    for _ in range(2):
+        assert cli("pretrain", text_file, *TINY, "--steps", "1").status == 0
+    assert Path("runs/2/model.safetensors").exists()
+    assert not Path("runs/3").exists()
+
+
+def test_a_run_by_the_clock_without_next_sentence(cli: Command, text_file: Path) -> None:
+    short = (*TINY, "--minutes", "0.01", "--next-weight", "0", "--out", "run")
+    result = cli("pretrain", text_file, *short)
+    assert result.status == 0, result.err
+
+
+def test_no_bar_and_no_escapes_in_a_pipe(process: Command, text_file: Path) -> None:
+    result = process("pretrain", text_file, *TINY, "--steps", "3", "--out", "run")
+    assert result.status == 0, result.err
+    assert "\x1b" not in result.out + result.err
+    assert "\r" not in result.out.replace("\r\n", "\n")
+    assert all(line == line.rstrip() for line in result.out.splitlines())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows delivers Ctrl-C to a whole console")
+def test_control_c_saves_and_says_how_to_go_on(text_file: Path) -> None:
+    flags = [*TINY, "--steps", "2000000", "--log-every", "1", "--out", "run"]
+    command = [sys.executable, "-m", "minibert", "pretrain", str(text_file), *flags]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        for line in process.stdout:
+            if "step" in line and "loss" in line:
+                break
+        process.send_signal(signal.SIGINT)  # twice in a row would end it at once
+        out, err = process.stdout.read(), process.stderr.read()
+    assert process.returncode == 130
+    assert "minibert pretrain --resume --out run" in out
+    assert "Traceback" not in err
+    step = json.loads(Path("run/state.json").read_text())["position"]["step"]
+    assert f"after step {step:,}" in out
+    assert Path("run/report.png").exists()
+
+
+def test_resume_goes_on_and_finds_the_latest(cli: Command, text_file: Path) -> None:
+    assert cli("pretrain", text_file, *TINY, "--steps", "4").status == 0
+    result = cli("pretrain", "--resume", "--backend", "numpy")
+    assert result.status == 0, result.err
+    assert "runs/1 after step 4" in result.out.replace(os.sep, "/")
+
+
+def test_resume_refuses(cli: Command, text_file: Path) -> None:
+    assert_refused(cli("pretrain", "--resume"), "no run", "--out")
+    assert_refused(cli("pretrain", "--resume", "--out", "none"), "none")
+    assert_refused(cli("pretrain", "--resume", "--steps", "9", "--out", "none"), "--steps")
+    assert_refused(cli("pretrain", text_file, "--resume", "--out", "none"), "FILES")
+    assert not Path("none").exists()
+
+
+def test_resume_refuses_a_truncated_checkpoint(cli: Command, text_file: Path) -> None:
+    assert cli("pretrain", text_file, *TINY, "--steps", "2", "--out", "run").status == 0
+    saved = Path("run/training.safetensors")
+    saved.write_bytes(saved.read_bytes()[:-50])
+    result = cli("pretrain", "--resume", "--out", "run", "--backend", "numpy")
+    assert_refused(result, "training.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--preset giant", ["giant", "tiny"]),
+        ("--heads 3", ["hidden_size 8", "3"]),
+        ("--layers 0", ["num_hidden_layers is 0"]),
+        ("--max-length 600", ["600", "512"]),
+        ("--max-length 7", ["7", "8"]),
+        ("--steps 3 --minutes 2", ["steps", "minutes"]),
+        ("--steps 0", ["steps is 0"]),
+        ("--minutes -1", ["minutes is -1"]),
+        ("--learning-rate nan", ["learning_rate"]),
+        ("--dropout 1", ["dropout", "1"]),
+        ("--activation sigmoid", ["sigmoid", "gelu"]),
+        ("--optimizer magic", ["magic", "adamw"]),
+        ("--vocab none.txt", ["none.txt"]),
+        ("--vocab-size 10", ["10", "at least"]),
+    ],
+)
+def test_settings_that_are_refused(
+    cli: Command, text_file: Path, flags: str, words: list[str]
+) -> None:
+    length = [] if "steps" in flags or "minutes" in flags else ["--steps", "2"]
+    result = cli("pretrain", text_file, *TINY, *length, *flags.split(), "--out", "run")
+    leaves_nothing(result, "run", *words)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ["text"]),
+        (b"  \n\n \n", ["text"]),
+        (b"One document. It has two sentences.\n", ["document"]),
+        (b"The loop ends. \xff It does.\n\nA second document.\n", ["UTF-8"]),
+    ],
+)
+def test_texts_that_are_refused(
+    cli: Command, tmp_path: Path, content: bytes, words: list[str]
+) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    leaves_nothing(cli("pretrain", path, *TINY, "--steps", "2", "--out", "run"), "run", *words)
+
+
+def test_places_that_are_refused(cli: Command, text_file: Path, tmp_path: Path) -> None:
+    steps = (*TINY, "--steps", "2", "--out")
+    (tmp_path / "empty").mkdir()
+    leaves_nothing(cli("pretrain", tmp_path / "empty", *steps, "run"), "run", "empty")
+    leaves_nothing(cli("pretrain", tmp_path / "missing.txt", *steps, "run"), "run", "missing.txt")
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "mine").write_text("kept", encoding="utf-8")
+    assert_refused(cli("pretrain", text_file, *steps, taken), "taken", "--out", "--resume")
+    assert [path.name for path in taken.iterdir()] == ["mine"]
+    assert_refused(cli("pretrain", text_file, *steps, taken / "mine" / "run"), "mine", "--out")

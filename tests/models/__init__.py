@@ -1,0 +1,1 @@
+"""Tests of the models: layers put together."""

@@ -1,0 +1,115 @@
+"""What only the compiled backend has: threads, accuracy of its own functions, and its cache."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from minibert.ops import Ops, cpu
+from minibert.ops.cpu.warmup import example_calls, warmup
+
+
+def results(threads: int) -> list[bytes]:
+    """Return the bytes of every operation's result, at sizes that are dealt out to threads."""
+    generator = np.random.default_rng(0)
+
+    def normal(*shape: int) -> np.ndarray:
+        return generator.standard_normal(shape).astype(np.float32)
+
+    B, T, C, V = 4, 33, 48, 301
+    x, dy, gain = normal(B, T, C), normal(B, T, C), normal(C)
+    ids = generator.integers(0, V, (B, T)).astype(np.int32)
+    labels = generator.integers(0, V, 70).astype(np.int32)
+    rows, table = normal(70, C), normal(V, C)
+    before = numba.get_num_threads()
+    numba.set_num_threads(threads)
+    try:
+        _, x_hat, rstd = norm = cpu.add_norm_forward(x, dy, gain, gain, 1e-12, 0.1, 5)
+        context, lse = cpu.attention_forward(x, dy, x, None, 3, 0.1, 5)
+        loss, right, dlogits = cpu.vocab_cross_entropy_forward(rows, table, normal(V), labels)
+        found = [
+            cpu.linear_forward(x, normal(96, C), normal(96)),
+            *cpu.linear_backward(dy, x, normal(C, C)),
+            *cpu.embedding_backward(dy, ids, ids % 2, (V, T, 2)),
+            *norm,
+            *cpu.add_norm_backward(dy, x_hat, rstd, gain, 0.1, 5),
+            context,
+            *cpu.attention_backward(dy, x, dy, x, None, lse, 3, 0.1, 5),
+            np.array([loss, right]),
+            *cpu.vocab_cross_entropy_backward(0.3, dlogits, rows, table),
+            np.array(cpu.global_norm(normal(100_003))),
+        ]
+    finally:
+        numba.set_num_threads(before)
+    return [array.tobytes() for array in found]
+
+
+def test_same_bytes_in_every_run_and_at_every_thread_count() -> None:
+    first = results(1)
+    for threads in {1, numba.config.NUMBA_NUM_THREADS}:
+        for _ in range(3):
+            assert results(threads) == first
+
+
+def largest_gap(actual: np.ndarray, exact: list[float]) -> float:
+    return float(np.abs(actual.astype(np.float64) - np.array(exact)).max())
+
+
+def test_float32_functions_against_math() -> None:
+    """Polynomials stand in for the C library in float32; math in float64 is the measure."""
+    x = np.linspace(-12, 12, 40_001).astype(np.float32)
+    wide = x.astype(np.float64).tolist()
+    gelu = [0.5 * v * math.erfc(-v / math.sqrt(2)) for v in wide]
+    assert largest_gap(cpu.gelu_forward(x), gelu) <= 1e-6  # |x| <= 12, so under 1e-7 relative
+    assert largest_gap(cpu.tanh_forward(x), [math.tanh(v) for v in wide]) <= 2e-7
+    scores = np.stack([x, np.zeros_like(x)], axis=1)
+    exact = [1 / (1 + math.exp(-v)) for v in wide]
+    assert largest_gap(cpu.softmax_forward(scores)[:, 0], exact) <= 2e-7
+
+
+def test_gelu_tail_keeps_its_digits() -> None:
+    x = np.linspace(-9, -1, 5000).astype(np.float32)
+    exact = np.array([0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x.astype(float).tolist()])
+    assert np.abs(cpu.gelu_forward(x) / exact - 1).max() <= 2e-5
+
+
+def test_warmup_calls_every_operation() -> None:
+    called: list[str] = []
+    warmup(np.float32, progress=lambda name, index, total: called.append(f"{name} {index}/{total}"))
+    names = [name for name, _ in example_calls(np.dtype(np.float32))]
+    assert called == [f"{name} {index}/{len(names)}" for index, name in enumerate(names)]
+    expected = {name for name in vars(Ops) if not name.startswith("_")} - {"name", "adamw"}
+    assert set(names) == expected
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_machine_code_goes_to_the_chosen_folder(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np; from minibert.ops import cpu;"
+        "print(cpu.relu_forward(np.array([-1.0, 2.0], np.float32)))"
+    )
+    result = run_python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert result.stdout == "[0. 2.]\n", result.stderr
+    assert list(tmp_path.glob("kernels-*/**/*.nbi"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a folder that nobody can write")
+def test_unwritable_cache_gives_one_warning_and_still_works() -> None:
+    code = (
+        "import numpy as np; from minibert.ops import cpu;"
+        "print(cpu.relu_forward(np.array([-1.0, 2.0], np.float32)))"
+    )
+    result = run_python(code, NUMBA_CACHE_DIR="/dev/null/nowhere")
+    assert result.stdout == "[0. 2.]\n", result.stderr
+    assert result.stderr.count("cannot be kept") == 1

@@ -18,7 +18,7 @@ from minibert.cli.tokenize import tokenize
 from minibert.cli.vocab import vocab
 from minibert.cli.warmup import warmup
 
-app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 
 def minibert(

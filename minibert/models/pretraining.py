@@ -120,7 +120,9 @@ class BertForPreTraining:
             weights.masked * masked_loss + weights.next * next_loss,
             masked_loss, masked_right, masked_count, next_loss, next_right, next_count,
         )  # fmt: skip
-        cache = PretrainingCache(bert, masked, next_, batch.masked_positions, (B, T, hidden.shape[-1]), weights)
+        cache = PretrainingCache(
+            bert, masked, next_, batch.masked_positions, (B, T, hidden.shape[-1]), weights
+        )
         return output, cache
 
     def backward(self, cache: PretrainingCache) -> None:

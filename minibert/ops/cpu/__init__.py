@@ -1,8 +1,11 @@
 """The numba backend: compiled kernels for the processor.
 
 One file for each operation.  What they share: ``jit`` (how functions are compiled and where machine
-code is kept), ``memory`` (where results lie), ``tile`` and ``gemm`` (the matrix product) and
-``elementary`` (exp, the normal distribution, tanh, the hash behind dropout).
+code is kept), ``threads`` (how many work), ``memory`` (where results lie), ``tile`` and ``gemm``
+(the matrix product) and ``elementary`` (exp, the normal distribution, tanh, the dropout hash).
+
+A public function checks its arguments in Python, makes room for its results and starts one kernel.
+Kernels see plain arrays only: contiguous, of one dtype, ids int32.
 """
 
 from minibert.ops.cpu.activations import (
@@ -35,3 +38,35 @@ from minibert.ops.cpu.softmax import softmax_backward, softmax_forward
 from minibert.ops.cpu.update import adamw, global_norm
 
 name = "numba"
+
+__all__ = [
+    "adamw",
+    "add_norm_backward",
+    "add_norm_forward",
+    "attention_backward",
+    "attention_forward",
+    "cross_entropy_backward",
+    "cross_entropy_forward",
+    "dropout_backward",
+    "dropout_forward",
+    "embedding_backward",
+    "embedding_forward",
+    "gelu_backward",
+    "gelu_forward",
+    "gelu_tanh_backward",
+    "gelu_tanh_forward",
+    "global_norm",
+    "layernorm_backward",
+    "layernorm_forward",
+    "linear_backward",
+    "linear_forward",
+    "name",
+    "relu_backward",
+    "relu_forward",
+    "softmax_backward",
+    "softmax_forward",
+    "tanh_backward",
+    "tanh_forward",
+    "vocab_cross_entropy_backward",
+    "vocab_cross_entropy_forward",
+]

@@ -14,6 +14,7 @@ from minibert.arrays import Array, check_float, check_shape
 from minibert.ops.cpu.elementary import exp, normal, tanh
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, fit
+from minibert.ops.cpu.threads import launch
 
 CHUNK = 1 << 12
 GELU, GELU_BACKWARD, GELU_TANH, GELU_TANH_BACKWARD, RELU, RELU_BACKWARD, TANH, TANH_BACKWARD = (
@@ -110,7 +111,7 @@ def apply(which, dy, x, out):  # all (n,); in a forward, dy is x and not read
 def forward(which: int, x: Array) -> Array:
     check_float("x", x)
     y, flat = empty(x.shape, x.dtype), fit(x).reshape(-1)
-    apply(which, flat, flat, y.reshape(-1))
+    launch(apply, 4 * x.size, which, flat, flat, y.reshape(-1))
     return y
 
 
@@ -119,7 +120,10 @@ def backward(which: int, dy: Array, name: str, saved: Array) -> Array:
     check_float(name, saved, like=dy)
     check_shape("dy", dy, saved.shape)
     dx = empty(dy.shape, dy.dtype)
-    apply(which, fit(dy).reshape(-1), fit(saved).reshape(-1), dx.reshape(-1))
+    launch(
+        apply, 4 * dy.size,
+        which, fit(dy).reshape(-1), fit(saved).reshape(-1), dx.reshape(-1),
+    )  # fmt: skip
     return dx
 
 

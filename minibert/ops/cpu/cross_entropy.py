@@ -12,6 +12,7 @@ from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.linear import column_sums
 from minibert.ops.cpu.memory import empty, fit, fit_ids
 from minibert.ops.cpu.softmax import exp_row, row_max, scale_row
+from minibert.ops.cpu.threads import launch
 
 __all__ = [
     "cross_entropy_backward",  # the reference: a few rows of few classes, one pass
@@ -64,7 +65,7 @@ def loss_in_place(logits: Array, labels: Array, *, subtract: bool) -> tuple[floa
     if logits.size == 0:
         return 0.0, 0
     losses, right = np.empty(N, logits.dtype), np.empty(N, np.bool_)
-    softmax_loss(logits, fit_ids(labels), losses, right, subtract)
+    launch(softmax_loss, 4 * logits.size, logits, fit_ids(labels), losses, right, subtract)
     return float(losses.sum(dtype=np.float64)), int(right.sum())
 
 

@@ -12,6 +12,7 @@ from minibert.layers.dropout import keep_mask
 from minibert.ops.cpu.elementary import random_bits
 from minibert.ops.cpu.jit import inlined, kernel, parallel
 from minibert.ops.cpu.memory import empty, fit
+from minibert.ops.cpu.threads import launch
 
 CHUNK = 1 << 13
 
@@ -48,6 +49,13 @@ def drop_row(x, y, scale, low, high, threshold, first):  # x, y (n,); first: ind
             y[j] = drop(x[j], scale, low, high, threshold, np.uint32(first + np.uint32(j)))
 
 
+@kernel
+def drop_in_place(x, scale, low, high, threshold, first):
+    """As ``drop_row``, with one array: two that are the same keep a loop from being vectorised."""
+    for j in range(x.shape[0]):
+        x[j] = drop(x[j], scale, low, high, threshold, np.uint32(first + np.uint32(j)))
+
+
 @parallel
 def drop_all(x, y, scale, low, high, threshold):  # x, y (n,)
     for chunk in prange((x.shape[0] + CHUNK - 1) // CHUNK):
@@ -69,7 +77,7 @@ def dropout_forward(
     check_float("x", x)
     low, high, threshold, scale = dropout_numbers(rate, seed, x, x.size)
     y = empty(x.shape, x.dtype)
-    drop_all(fit(x).reshape(-1), y.reshape(-1), scale, low, high, threshold)
+    launch(drop_all, x.size, fit(x).reshape(-1), y.reshape(-1), scale, low, high, threshold)
     return y
 
 

@@ -93,7 +93,9 @@ def _normal(x):
         z = abs(x)
         t = f32(1) / (f32(1) + TAIL_RATE * z)
         bell = exp(f32(-0.5) * z * z)
-        fit = T1 + t * (T2 + t * (T3 + t * (T4 + t * (T5 + t * (T6 + t * (T7 + t * (T8 + t * T9)))))))
+        fit = T1 + t * (
+            T2 + t * (T3 + t * (T4 + t * (T5 + t * (T6 + t * (T7 + t * (T8 + t * T9))))))
+        )
         tail = t * fit * bell
         return (tail if x < f32(0) else f32(1) - tail), bell * f32(INV_SQRT_2PI)
 

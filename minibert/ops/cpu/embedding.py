@@ -7,14 +7,13 @@ order: no two threads touch one number, and every number is added to in one orde
 
 from __future__ import annotations
 
-import numba
-import numpy as np
 from numba import prange
 
 from minibert.arrays import Array, check_float, check_shape
 from minibert.layers.embedding import check_embedding_ids
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, fit, fit_ids
+from minibert.ops.cpu.threads import launch, threads_for
 
 LINE = 16  # columns that one thread takes at least: a cache line of float32
 
@@ -34,21 +33,24 @@ def embed(ids, types, word, position, token_type, y):  # ids, types (B, T), y (B
 
 
 @kernel
-def scatter(dy, ids, types, dword, dposition, dtoken_type):  # dy (B, T, c), tables (rows, c)
-    dword[:] = 0
-    dposition[:] = 0
-    dtoken_type[:] = 0
+def add_to(total, x):  # (n,)
+    for j in range(x.shape[0]):
+        total[j] += x[j]
+
+
+@kernel
+def scatter(dy, ids, types, dword, dposition, dtoken_type, first, last):
+    """Sum the columns first … last - 1 of dy (B, T, C) into those of the tables (rows, C)."""
+    for table in (dword, dposition, dtoken_type):
+        for row in range(table.shape[0]):
+            table[row][first:last] = 0
     B, T = ids.shape
     for b in range(B):
         for t in range(T):
-            d = dy[b, t]
-            w, p, s = dword[ids[b, t]], dposition[t], dtoken_type[types[b, t]]
-            for j in range(d.shape[0]):
-                w[j] += d[j]
-            for j in range(d.shape[0]):
-                p[j] += d[j]
-            for j in range(d.shape[0]):
-                s[j] += d[j]
+            d = dy[b, t][first:last]
+            add_to(dword[ids[b, t]][first:last], d)
+            add_to(dposition[t][first:last], d)
+            add_to(dtoken_type[types[b, t]][first:last], d)
 
 
 @parallel
@@ -56,10 +58,7 @@ def scatter_all(dy, ids, types, dword, dposition, dtoken_type, columns):
     C = dy.shape[2]
     for part in prange((C + columns - 1) // columns):
         first, last = part * columns, min(C, (part + 1) * columns)
-        scatter(
-            dy[:, :, first:last], ids, types,
-            dword[:, first:last], dposition[:, first:last], dtoken_type[:, first:last],
-        )  # fmt: skip
+        scatter(dy, ids, types, dword, dposition, dtoken_type, first, last)
 
 
 def embedding_forward(
@@ -76,8 +75,15 @@ def embedding_forward(
         check_float(label, table, like=word)
         check_shape(label, table, (None, word.shape[1]))
     y = empty((*input_ids.shape, word.shape[1]), word.dtype)
-    embed(
-        fit_ids(input_ids), fit_ids(token_type_ids), fit(word), fit(position), fit(token_type), y
+    launch(
+        embed,
+        y.size,
+        fit_ids(input_ids),
+        fit_ids(token_type_ids),
+        fit(word),
+        fit(position),
+        fit(token_type),
+        y,
     )
     return y
 
@@ -94,9 +100,11 @@ def embedding_backward(
     check_shape("dy", dy, (*input_ids.shape, dy.shape[-1]))
     C = dy.shape[-1]
     dword, dposition, dtoken_type = (empty((n, C), dy.dtype) for n in rows)
-    share = -(-C // numba.get_num_threads())
+    share = -(-C // threads_for(dy.size))
     columns = max(-(-share // LINE) * LINE, LINE)
-    scatter_all(
-        fit(dy), fit_ids(input_ids), fit_ids(token_type_ids), dword, dposition, dtoken_type, columns
-    )
+    launch(
+        scatter_all, dy.size,
+        fit(dy), fit_ids(input_ids), fit_ids(token_type_ids),
+        dword, dposition, dtoken_type, columns,
+    )  # fmt: skip
     return dword, dposition, dtoken_type

@@ -2,11 +2,10 @@
 
 Three decorators, for three kinds of function:
 
-    @kernel     plain loops on one thread: the inside of a kernel
-    @parallel   loops over ``prange``; it costs about a second to compile, so there are few, and
-                each only deals out work to a @kernel
-    @exact      like @kernel, but sums keep the order they are written in: for functions whose
-                accuracy depends on rounding, such as exp
+    @kernel     plain loops on one thread
+    @inlined    a few lines that become part of the loop that calls them
+    @parallel   a loop over ``prange``, called from Python; it takes a second or two to compile, so
+                there are few, and each only deals out work to a @kernel
 
 None has full fast-math, which lets the compiler assume that there is no NaN and no infinity: it
 would delete the very checks that find them.  Allowed is what makes sums and products fast without
@@ -17,6 +16,7 @@ run), fused multiply-add, an ignored sign of zero, and x * (1 / y) for x / y.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -27,8 +27,11 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core import config
 
 import minibert
+
+settings: Any = config  # numba makes its attributes at run time, from NUMBA_… variables
 
 FLAGS = {"reassoc", "contract", "nsz", "arcp"}
 # Only prange runs in parallel; looking for more to parallelise would only lengthen compilation.
@@ -37,7 +40,7 @@ PRANGE_ONLY = {
     "setitem": False, "numpy": False, "stencil": False, "fusion": False,
 }  # fmt: skip
 
-if numba.config.DISABLE_JIT:
+if settings.DISABLE_JIT:
     raise ImportError(
         "NUMBA_DISABLE_JIT is set, and the numba backend is nothing without its compiler: "
         "unset it, or choose the backend 'numpy'"
@@ -50,7 +53,7 @@ def sources_digest() -> str:
     numba sees that a function's own file has changed, but not that a function it calls has, in
     another file.  So the cache lies in a folder named by all of them together.
     """
-    digest = sha256(f"{minibert.__version__} {numba.__version__} {numba.config.BOUNDSCHECK}".encode())
+    digest = sha256(f"{minibert.__version__} {numba.__version__} {settings.BOUNDSCHECK}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -58,8 +61,8 @@ def sources_digest() -> str:
 
 def cache_folders() -> list[Path]:
     """Return where the cache may lie, the best place first."""
-    if numba.config.CACHE_DIR:
-        return [Path(numba.config.CACHE_DIR)]
+    if settings.CACHE_DIR:
+        return [Path(settings.CACHE_DIR)]
     if sys.platform == "win32":
         user = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -91,8 +94,6 @@ def find_cache() -> Path | None:
 
 def forget_old(folder: Path, keep: int = 4) -> None:
     """Remove what older sources left beside ``folder``, but for the newest few."""
-    import shutil
-
     old = [path for path in folder.parent.glob("kernels-*") if path != folder]
     old.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for path in old[keep:]:
@@ -109,17 +110,18 @@ def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         if CACHE is None:
             return njit(error_model="numpy", **options)(function)
         # numba reads the folder's name at this moment, once for each function
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(CACHE)
+        before, settings.CACHE_DIR = settings.CACHE_DIR, str(CACHE)
         try:
             return njit(error_model="numpy", cache=True, **options)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            settings.CACHE_DIR = before
 
     return decorate
 
 
-kernel = compiler(fastmath=FLAGS)
+# Only called from other kernels, so they need no door to Python.
+kernel = compiler(fastmath=FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inlined = compiler(fastmath=FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 parallel = compiler(fastmath=FLAGS, parallel=PRANGE_ONLY)
-inlined = compiler(fastmath=FLAGS, forceinline=True)
-INLINE_EXACT = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
-"""Options for ``numba.extending.overload``."""
+INLINE_EXACT: Any = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
+"""Options for ``numba.extending.overload``, as ``inlined`` but with sums in the order written."""

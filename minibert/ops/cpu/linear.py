@@ -9,6 +9,7 @@ from minibert.arrays import Array, check_float, check_shape
 from minibert.ops.cpu.gemm import matmul
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import fit, rows
+from minibert.ops.cpu.threads import launch
 
 SHARE = 64
 """Rows that one partial sum covers.
@@ -51,7 +52,7 @@ def linear_backward(
 def column_sums(x: Array) -> Array:  # (N, C) → (C,)
     """Return the sum of a fit array's rows."""
     total = np.zeros(x.shape[1], x.dtype)
-    sum_columns(x, np.zeros((-(-x.shape[0] // SHARE), x.shape[1]), x.dtype), total)
+    launch(sum_columns, x.size, x, np.zeros((-(-x.shape[0] // SHARE), x.shape[1]), x.dtype), total)
     return total
 
 

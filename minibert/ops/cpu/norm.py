@@ -14,6 +14,7 @@ from minibert.ops.cpu.dropout import drop_row, dropout_numbers
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.linear import SHARE, add_rows
 from minibert.ops.cpu.memory import empty, fit, rows
+from minibert.ops.cpu.threads import launch
 
 
 @kernel
@@ -72,7 +73,20 @@ def normalise_backward(dy, x_hat, rstd, weight, ds, dweight, dbias):  # all (C,)
 
 @parallel
 def backward(
-    dy, x_hat, rstd, weight, scale, low, high, threshold, ds, dx, partial_w, partial_b, dweight, dbias
+    dy,
+    x_hat,
+    rstd,
+    weight,
+    scale,
+    low,
+    high,
+    threshold,
+    ds,
+    dx,
+    partial_w,
+    partial_b,
+    dweight,
+    dbias,
 ):
     """dy, x_hat, ds (N, C), rstd (N,); dx (N, C), or (0, C) if nothing was dropped."""
     N, C = dy.shape
@@ -137,7 +151,8 @@ def normalise_rows(
     rstd = empty(flat.shape[:1], x.dtype)
     added = np.empty((0, flat.shape[1]), x.dtype) if residual is None else rows(residual)
     low, high, threshold, scale = numbers
-    forward(
+    launch(
+        forward, 2 * x.size,
         flat, added, fit(weight), fit(bias), x.dtype.type(eps), scale, low, high, threshold,
         y, x_hat, rstd,
     )  # fmt: skip
@@ -164,7 +179,8 @@ def add_norm_backward(
     ds, dx = empty((N, C), dy.dtype), empty((N if rate else 0, C), dy.dtype)
     partial = np.zeros((2, -(-N // SHARE), C), dy.dtype)
     dweight, dbias = np.zeros((2, C), dy.dtype)
-    backward(
+    launch(
+        backward, 2 * dy.size,
         flat, rows(x_hat), fit(rstd).reshape(-1), fit(weight), scale, low, high, threshold,
         ds, dx, partial[0], partial[1], dweight, dbias,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from minibert.arrays import Array, check_float, check_shape
 from minibert.ops.cpu.elementary import exp, from_key, sort_key
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, rows
+from minibert.ops.cpu.threads import launch
 
 SHARE = 16  # rows to a chunk of work
 
@@ -73,7 +74,7 @@ def softmax_forward(
     y = empty(x.shape, x.dtype)
     np.copyto(y, x)
     if y.size:
-        softmax_rows(rows(y))
+        launch(softmax_rows, 4 * y.size, rows(y))
     return y
 
 
@@ -87,5 +88,5 @@ def softmax_backward(
     check_shape("dy", dy, y.shape)
     dx = empty(y.shape, y.dtype)
     if dx.size:
-        softmax_backward_rows(rows(dy), rows(y), rows(dx))
+        launch(softmax_backward_rows, y.size, rows(dy), rows(y), rows(dx))
     return dx

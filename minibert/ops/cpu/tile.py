@@ -23,10 +23,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, overload
+
+# Any: calls of an intrinsic do not pass the typing context, which type checkers cannot know
+intrinsic: Any = extending.intrinsic
 
 
 class TileShape(NamedTuple):
@@ -49,7 +51,8 @@ def choose_shape(triple: str, features: str) -> TileShape:
 
 
 def host_shape() -> TileShape:
-    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    context: Any = cpu_target.target_context
+    triple, _, features = context.codegen().magic_tuple()
     return choose_shape(triple, features)
 
 
@@ -146,12 +149,39 @@ def add_tile(
     return signature, codegen
 
 
+@intrinsic
+def copy_tile_row(typingctx: Any, source: Any, source0: Any, target: Any, target0: Any) -> Any:
+    """Copy NR elements from ``source``, starting at element source0, to ``target``.
+
+    LLVM would write a loop of so few steps out, number by number.
+    """
+    single, size = source.dtype == types.float32, types.intp
+    signature = types.void(source, size, target, size)
+    lanes = VECTOR // (4 if single else 8)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.FloatType() if single else ir.DoubleType(), lanes)
+        for v in range(NV):
+            pointers = []
+            for position in (0, 2):
+                array = context.make_array(sig.args[position])(context, builder, args[position])
+                first = builder.add(args[position + 1], ir.Constant(ir.IntType(64), v * lanes))
+                element = builder.gep(array.data, [first])
+                pointers.append(builder.bitcast(element, vector.as_pointer()))
+            value = builder.load(pointers[0])
+            store = builder.store(value, pointers[1])
+            value.align = store.align = 4 if single else 8
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
 def tile_width(array: Any) -> int:
     """Return NR, the columns of a tile of the array's dtype; in kernels, a constant."""
     return NR32 if array.dtype == "float32" else NR64
 
 
-@overload(tile_width)
+@extending.overload(tile_width, inline="always")
 def _tile_width(array):
     width = NR32 if array.dtype == types.float32 else NR64
     return lambda array: width

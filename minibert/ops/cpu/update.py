@@ -11,6 +11,7 @@ from minibert.arrays import Array, check_float, check_shape
 from minibert.ops import update as reference
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import fit
+from minibert.ops.cpu.threads import launch
 
 CHUNK = 1 << 14
 
@@ -63,7 +64,7 @@ def global_norm(
     """Return √Σ g², summed in float64."""
     check_float("grad", grad)
     sums = np.empty(-(-grad.size // CHUNK))
-    square_sums(fit(grad).reshape(-1), sums)
+    launch(square_sums, grad.size, fit(grad).reshape(-1), sums)
     return math.sqrt(float(sums.sum()))
 
 
@@ -98,12 +99,23 @@ def adamw(
         # a kernel would change a copy
         reference.adamw(
             value, grad, moment1, moment2, lr=lr, beta1=beta1, beta2=beta2, eps=eps, decay=decay,
-            decayed=decayed, correction1=correction1, correction2=correction2, grad_scale=grad_scale,
+            decayed=decayed, correction1=correction1, correction2=correction2,
+            grad_scale=grad_scale,
         )  # fmt: skip
         return
-    factors = (grad_scale, beta1, 1 - beta1, beta2, 1 - beta2, lr / correction1, 1 / correction2, eps)
+    factors = (
+        grad_scale,
+        beta1,
+        1 - beta1,
+        beta2,
+        1 - beta2,
+        lr / correction1,
+        1 / correction2,
+        eps,
+    )
     dtype = value.dtype.type
-    update_all(
+    launch(
+        update_all, value.size,
         value, fit(grad), moment1, moment2,
         tuple(dtype(factor) for factor in factors), dtype(lr * decay), decayed,
     )  # fmt: skip

@@ -287,6 +287,19 @@ def test_wrong_shapes_are_named(ops):
             ops.attention_backward(np.zeros(shape), q, k, v, None, lse, 2, 0.0, 0)
 
 
+def test_backward_refuses_too(ops):
+    q, k, v = three(1, 2, 3, 5, 4)
+    _, lse = ops.attention_forward(q, k, v, None, 2, 0.0, 0)
+    with pytest.raises(TypeError, match="mask has dtype int64, expected bool"):
+        ops.attention_backward(q, q, k, v, np.ones((2, 1, 5), np.int64), lse, 2, 0.0, 0)
+    with pytest.raises(ValueError, match=r"mask has shape \(1, 1, 5\), expected"):
+        ops.attention_backward(q, q, k, v, np.ones((1, 1, 5), bool), lse, 2, 0.0, 0)
+    with pytest.raises(ValueError, match=r"v has shape \(2, 1, 4\), expected \(2, 5, 4\)"):
+        ops.attention_backward(q, q, k, v[:, :1], None, lse, 2, 0.0, 0)
+    with pytest.raises(ValueError, match="the width 4 does not divide into 3 heads"):
+        ops.attention_backward(q, q, k, v, None, lse, 3, 0.0, 0)
+
+
 @pytest.mark.parametrize("rate", [-0.5, 1.0])
 def test_wrong_rate_is_named(ops, rate):
     with pytest.raises(ValueError, match=r"dropout rate is .*, expected 0 <= rate < 1"):

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from minibert.ops import Ops, cpu
+from minibert.ops.cpu import jit
 from minibert.ops.cpu.warmup import example_calls, warmup
 
 
@@ -43,13 +45,17 @@ def results(threads: int) -> list[bytes]:
             np.array([loss, right]),
             *cpu.vocab_cross_entropy_backward(0.3, dlogits, rows, table),
             np.array(cpu.global_norm(normal(100_003))),
+            cpu.dropout_forward(x, 0.1, 5),
+            cpu.gelu_backward(dy, x),
+            cpu.softmax_backward(dy, cpu.softmax_forward(x)),
         ]
     finally:
         numba.set_num_threads(before)
     return [array.tobytes() for array in found]
 
 
-def test_same_bytes_in_every_run_and_at_every_thread_count() -> None:
+def test_same_bytes_in_every_run_and_at_every_thread_count(monkeypatch) -> None:
+    monkeypatch.setattr(cpu.threads, "WORTH", 0)  # nothing is too little to share out
     first = results(1)
     for threads in {1, numba.config.NUMBA_NUM_THREADS}:
         for _ in range(3):
@@ -87,6 +93,41 @@ def test_warmup_calls_every_operation() -> None:
     assert set(names) == expected
 
 
+def test_machine_code_is_kept_apart_when_any_source_changes(tmp_path, monkeypatch) -> None:
+    """numba itself looks at a function's own file only, not at those of functions it calls."""
+    for path in Path(jit.__file__).parent.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    real = jit.sources_digest()
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    assert jit.sources_digest() == real
+    with (tmp_path / "elementary.py").open("a", encoding="utf-8") as file:
+        file.write("# a change\n")
+    changed = jit.sources_digest()
+    assert changed != real
+    monkeypatch.setattr("minibert.__version__", "99")
+    assert jit.sources_digest() not in (real, changed)
+
+
+def test_machine_code_of_old_sources_is_forgotten(tmp_path) -> None:
+    folders = [tmp_path / f"kernels-{number}" for number in range(7)]
+    for age, folder in enumerate(folders):
+        folder.mkdir()
+        os.utime(folder, (1e9 - age, 1e9 - age))
+    (tmp_path / "others").mkdir()
+    jit.forget_old(folders[6], keep=3)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"kernels-0", "kernels-1", "kernels-2", "kernels-6", "others"}
+
+
+def test_small_work_is_done_by_one_thread() -> None:
+    seen: list[int] = []
+    before = numba.get_num_threads()
+    for work in (1, cpu.threads.WORTH):
+        cpu.threads.launch(lambda: seen.append(numba.get_num_threads()), work)
+    assert seen == [1, before]
+    assert numba.get_num_threads() == before
+
+
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -113,3 +154,16 @@ def test_unwritable_cache_gives_one_warning_and_still_works() -> None:
     result = run_python(code, NUMBA_CACHE_DIR="/dev/null/nowhere")
     assert result.stdout == "[0. 2.]\n", result.stderr
     assert result.stderr.count("cannot be kept") == 1
+
+
+def test_switched_off_compiler_is_named() -> None:
+    result = run_python("from minibert.ops import get_ops; get_ops('numba')", NUMBA_DISABLE_JIT="1")
+    assert result.returncode == 1
+    assert "NUMBA_DISABLE_JIT is set" in result.stderr
+
+
+def test_starting_threads_leaves_the_environment_alone() -> None:
+    code = (
+        "import os; before = dict(os.environ); import minibert.ops.cpu; print(before == os.environ)"
+    )
+    assert run_python(code).stdout == "True\n"

@@ -132,7 +132,7 @@ class TrainConfig:
     accumulation: int = 1
     max_length: int = 64
     learning_rate: float = 2e-3
-    warmup: float = 0.1
+    warmup: float = 0.05
     weight_decay: float = 0.01
     beta2: float = 0.98
     clip_norm: float = 1.0

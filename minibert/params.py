@@ -18,7 +18,7 @@ import numpy as np
 from minibert.arrays import Array, aligned_zeros
 from minibert.keys import Key
 
-Init = Literal["normal", "zeros", "ones"]
+Init = Literal["normal", "sinusoidal", "zeros", "ones"]
 
 
 class Spec(NamedTuple):
@@ -143,13 +143,17 @@ class ParamStore:
         """Draw all weights anew: normal with ``std``, cut off at two of them; biases 0; gains 1.
 
         Every parameter draws from its own key, so its values do not depend on which others exist.
-        Source: google-research/bert, create_initializer.
+        Learned positions start as sinusoids of the same size: neighbours are then alike from the
+        first step, and attention to them need not be discovered place by place.
+        Source: google-research/bert, create_initializer; positions: Vaswani et al. (2017), 3.5.
         """
         for parameter in self:
             match parameter.spec.init:
                 case "normal":
                     generator = key.child(parameter.name).generator()
                     parameter.value[...] = truncated_normal(generator, parameter.shape, std)
+                case "sinusoidal":
+                    parameter.value[...] = sinusoids(*parameter.shape) * (std * np.sqrt(2))
                 case "zeros":
                     parameter.value[...] = 0
                 case "ones":
@@ -177,3 +181,13 @@ def truncated_normal(
     while (far := np.abs(x) > 2).any():
         x[far] = generator.standard_normal(int(far.sum()))
     return x * std
+
+
+def sinusoids(rows: int, width: int) -> Array:  # (rows, width), float64
+    """Return sin and cos of t / 10000^(2i/width) for place t, in columns 2i and 2i + 1.
+
+    Source: Vaswani et al., Attention Is All You Need (2017), section 3.5.
+    """
+    column = np.arange(width)
+    angle = np.arange(rows)[:, None] / 10000 ** (2 * (column // 2) / width)
+    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))

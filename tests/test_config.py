@@ -1,9 +1,14 @@
 import json
 from dataclasses import FrozenInstanceError, fields
+from typing import Any
 
 import pytest
 
 from minibert.config import ACTIVATION_NAMES, PRESETS, BertConfig
+
+
+def build(**changes: Any) -> BertConfig:
+    return BertConfig(**changes)
 
 
 def test_defaults_are_bert_base():
@@ -83,30 +88,30 @@ def test_every_field_is_checked():
 @pytest.mark.parametrize("value", [-1, 1.5, "8", None, True, 64.0])
 def test_whole_numbers(name, value):
     with pytest.raises(ValueError, match=f"{name} is .*, expected a whole number of at least"):
-        BertConfig(**{name: value})
+        build(**{name: value})
 
 
 def test_zero_is_a_padding_id_and_nothing_else():
     assert BertConfig(pad_token_id=0).pad_token_id == 0
     for name in set(WHOLE) - {"pad_token_id"}:
         with pytest.raises(ValueError, match=f"{name} is 0, expected a whole number of at least 1"):
-            BertConfig(**{name: 0})
+            build(**{name: 0})
 
 
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("value", ["0.1", None, [0.1]])
 def test_numbers(name, value):
     with pytest.raises(ValueError, match=f"{name} is .*, expected a number"):
-        BertConfig(**{name: value})
+        build(**{name: value})
 
 
 @pytest.mark.parametrize("name", ["hidden_dropout_prob", "attention_probs_dropout_prob"])
 def test_dropout_rates(name):
     for rate in (0, 0.0, 0.5, 0.999):
-        assert getattr(BertConfig(**{name: rate}), name) == rate
+        assert getattr(build(**{name: rate}), name) == rate
     for rate in (-0.1, 1, 1.0, 2.0, float("nan")):
         with pytest.raises(ValueError, match=rf"{name} is .*, expected 0 <= rate < 1"):
-            BertConfig(**{name: rate})
+            build(**{name: rate})
 
 
 @pytest.mark.parametrize("eps", [0, 0.0, -1e-12])

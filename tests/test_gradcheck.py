@@ -308,7 +308,10 @@ def test_float32_is_refused_with_the_reason():
     with pytest.raises(TypeError, match="x is int64, expected float64"):
         check_gradients(lambda: 0.0, {"x": (np.arange(3), x)})
     with pytest.raises(TypeError, match="the loss is not float64"):
-        check_gradients(lambda: np.float32(0), {"x": (x, x)})
+        check_gradients(
+            lambda: np.float32(0),  # pyright: ignore[reportArgumentType]
+            {"x": (x, x)},
+        )
 
 
 @pytest.mark.parametrize(

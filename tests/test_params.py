@@ -1,10 +1,12 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minibert.keys import Key
-from minibert.params import ParamStore, Spec, truncated_normal
+from minibert.params import ParamStore, Spec, sinusoids, truncated_normal
 
 SHAPES = st.lists(st.integers(1, 5), max_size=3).map(tuple)
 
@@ -158,3 +160,16 @@ def test_truncated_normal_stays_within():
     assert np.abs(x).max() <= 6.0
     assert np.abs(x).max() > 5.9
     assert x.dtype == np.float64
+
+
+def test_positions_start_as_sinusoids() -> None:
+    # width 4: frequencies 1 and 1/100; place 2 → sin 2, cos 2, sin 0.02, cos 0.02
+    expected = [math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)]
+    np.testing.assert_allclose(sinusoids(3, 4)[2], expected, rtol=1e-12)
+    assert sinusoids(2, 3).shape == (2, 3)
+    store = ParamStore(np.float64)
+    table = store.scope().declare("positions", (512, 128), init="sinusoidal")
+    store.allocate()
+    store.initialize(Key(0), std=0.05)
+    # mean of sin² + cos² over a pair is 1/2, times (0.05 √2)²: 0.05², whatever the place
+    assert np.sqrt((table.value**2).mean()) == pytest.approx(0.05, rel=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,17 @@ def chosen_model(given: Mapping[str, Any]) -> BertConfig:
         changes |= {"hidden_size": given["width"], "intermediate_size": 4 * given["width"]}
     if given["heads"] is not None:
         changes["num_attention_heads"] = given["heads"]
-    return BertConfig.preset(given["preset"], **changes)
+    config = BertConfig.preset(given["preset"], **changes)
+    return replace(config, initializer_range=initial_std(config.hidden_size))
+
+
+def initial_std(width: int) -> float:
+    """Return the standard deviation of fresh weights: BERT's 0.02 at its width of 768.
+
+    A sum of ``width`` products grows with √width, so in a narrow model 0.02 makes every sub-layer
+    whisper, and attention takes long to form.  0.02 √(768 / width) keeps base's loudness.
+    """
+    return round(0.02 * math.sqrt(768 / width), 4)
 
 
 def compile_kernels(backend: Backend, status: Preparation) -> None:

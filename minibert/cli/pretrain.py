@@ -69,8 +69,9 @@ def pretrain(
         flag("--heads", MODEL, "Attention heads; they divide the width.", metavar="N"),
     ] = None,
     dropout: Annotated[
-        float, flag("--dropout", MODEL, "Share of activations dropped in training.")
-    ] = 0.1,
+        float,
+        flag("--dropout", MODEL, "Share of activations dropped; 0.1 where text repeats often."),
+    ] = 0.0,
     activation: Annotated[
         str, flag("--activation", MODEL, "gelu, gelu_new (by tanh) or relu.", metavar="NAME")
     ] = "gelu",

@@ -24,10 +24,12 @@ _SKIPPED_FOLDERS = """
     site-packages dist-packages __pycache__ test tests testing idlelib lib2to3 turtledemo
     ensurepip pydoc_data
 """
+LONG_DOCSTRING = 4
+"""A docstring of so many sentences is a document of its own."""
 DOCUMENT_SENTENCES = 12
-"""A module's docstrings are gathered, in order, into documents of at least so many sentences.
+"""The shorter docstrings of a module are gathered, in order, into documents of at least this size.
 
-Most docstrings have one to three sentences, too few for next-sentence prediction."""
+Most have one to three sentences, too few for next-sentence prediction."""
 
 
 def embedded_documents() -> Iterator[list[str]]:
@@ -48,7 +50,11 @@ def _documents() -> tuple[tuple[str, ...], ...]:
     for path in _source_files():
         gathered: list[str] = []
         for text in docstrings(path.read_text(encoding="utf-8", errors="replace")):
-            gathered += _new_sentences(text, seen)
+            sentences = _new_sentences(text, seen)
+            if len(sentences) >= LONG_DOCSTRING:
+                documents.append(sentences)
+            else:
+                gathered += sentences
             if len(gathered) >= DOCUMENT_SENTENCES:
                 documents.append(gathered)
                 gathered = []

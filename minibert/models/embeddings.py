@@ -31,7 +31,7 @@ class Embeddings:
         self.ops, self.rate = ops, config.hidden_dropout_prob
         self.word = scope.declare("word_embeddings.weight", (config.vocab_size, C), init="normal")
         self.position = scope.declare(
-            "position_embeddings.weight", (config.max_position_embeddings, C), init="normal"
+            "position_embeddings.weight", (config.max_position_embeddings, C), init="sinusoidal"
         )
         self.token_type = scope.declare(
             "token_type_embeddings.weight", (config.type_vocab_size, C), init="normal"

@@ -516,8 +516,14 @@ def encoder():
 
 
 def check_encoder(layer, store, inputs):
-    options = {"max_elements": 0, "directions": 2}
-    check_layer(layer, store, inputs, absolute=["part.attention.self.key.bias"], **options)
+    check_layer(
+        layer,
+        store,
+        inputs,
+        absolute=["part.attention.self.key.bias"],
+        max_elements=0,
+        directions=2,
+    )
 
 
 def without(layer, part, number):

@@ -1,6 +1,5 @@
 """Checkpoints: what a model and a run leave on disk, and the way back."""
 
-from minibert.checkpoint.files import replacing, write_text
 from minibert.checkpoint.huggingface import load_model, load_pretrained, save_model
 from minibert.checkpoint.resume import load_training, save_training
 from minibert.checkpoint.weights import load_weights
@@ -10,8 +9,6 @@ __all__ = [
     "load_pretrained",
     "load_training",
     "load_weights",
-    "replacing",
     "save_model",
     "save_training",
-    "write_text",
 ]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minibert.checkpoint.files import write_text
 from minibert.checkpoint.tensors import write_tensors
 from minibert.checkpoint.weights import WEIGHTS, MissingHeads, load_weights
 from minibert.config import BertConfig
+from minibert.files import write_text
 from minibert.keys import Key
 from minibert.models.pretraining import BertForPreTraining
 from minibert.tokenizer import Tokenizer

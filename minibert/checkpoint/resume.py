@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from minibert.arrays import Array
-from minibert.checkpoint.files import write_text
 from minibert.checkpoint.tensors import read_tensors, write_tensors
+from minibert.files import write_text
 
 TRAINING, STATE = "training.safetensors", "state.json"
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minibert.arrays import Array
-from minibert.checkpoint.files import replacing
+from minibert.files import replacing
 
 STORED = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
 """The dtypes that are understood, and how NumPy reads their bytes."""

@@ -51,7 +51,7 @@ def print_versions() -> None:
 
     print(f"minibert {__version__}")
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
-    print(", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "safetensors")))
+    print(", ".join(f"{name} {version(name)}" for name in ("numpy", "numba")))
     print(f"backends: {', '.join(BACKENDS)}")
 
 

@@ -69,13 +69,13 @@ def _facts(
     return [
         source_facts(sources),
         form,
-        _code_digest(),
+        code_digest(),
         [getattr(tokenizer, name) for name in switches],
         tokenizer.vocab.tokens,
     ]
 
 
-def _code_digest() -> str:
+def code_digest() -> str:
     """Return a digest of the code that reads and tokenises: with it the result may change."""
     state = blake2b(digest_size=12)
     package = Path(__file__).parent.parent

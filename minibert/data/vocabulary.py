@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
-from minibert.data.cache import source_facts
+from minibert.data.cache import code_digest, source_facts
 from minibert.data.documents import read_documents
 from minibert.data.embedded import embedded_documents
 from minibert.tokenizer import Vocabulary, train_vocabulary
@@ -26,27 +27,15 @@ def cached_vocabulary(
 
     Raises what ``read_documents`` and ``train_vocabulary`` raise.
     """
-    facts = json.dumps([source_facts(sources), size, lowercase, _trainer_digest()])
+    facts = json.dumps([source_facts(sources), size, lowercase, code_digest()])
     digest = blake2b(facts.encode("ascii"), digest_size=12).hexdigest()
     path = Path(cache_dir, f"vocab-{digest}.txt")
     if path.exists():
         return Vocabulary.load(path)
     documents = read_documents(sources) if sources else embedded_documents()
-    vocab = train_vocabulary(_sentences(documents), size, lowercase=lowercase, progress=progress)
+    vocab = train_vocabulary(
+        chain.from_iterable(documents), size, lowercase=lowercase, progress=progress
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     vocab.save(path)
     return vocab
-
-
-def _sentences(documents: Iterable[list[str]]) -> Iterable[str]:
-    for document in documents:
-        yield from document
-
-
-def _trainer_digest() -> str:
-    """Return a digest of the code that decides the result."""
-    state = blake2b(digest_size=12)
-    package = Path(__file__).parent.parent
-    for file in sorted([*package.glob("data/*.py"), *package.glob("tokenizer/*.py")]):
-        state.update(file.read_bytes())
-    return state.hexdigest()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from minibert.arrays import Array, check_shape
 from minibert.config import BertConfig
 from minibert.keys import Key
-from minibert.layers.embedding import check_embedding_ids
 from minibert.layers.layernorm import LayerNorm, LayerNormCache
 from minibert.params import Scope
 
@@ -48,7 +47,6 @@ class Embeddings:
         token_type_ids: Array,  # (B, T)
         key: Key | None,
     ) -> tuple[Array, EmbeddingsCache]:  # x (B, T, C)
-        check_embedding_ids(input_ids, token_type_ids, self.rows)
         summed = self.ops.embedding_forward(
             input_ids, token_type_ids, self.word.value, self.position.value, self.token_type.value
         )

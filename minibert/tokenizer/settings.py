@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from minibert.files import write_text
+
 from .vocab import SPECIAL_TOKENS
 
 FILE = "tokenizer_config.json"
@@ -22,9 +24,6 @@ _EXPECTED = {bool: "true or false", type(None): "null", int: "a whole number"}
 
 def write_settings(folder: Path, settings: dict[str, Any], model_max_length: int) -> None:
     """Write the settings with what `transformers` asks for beside them."""
-    # Here, as `checkpoint` itself imports the tokenizer.
-    from minibert.checkpoint.files import write_text
-
     roles = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     config = {
         "tokenizer_class": "BertTokenizer",

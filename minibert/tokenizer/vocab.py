@@ -14,6 +14,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.files import write_text
+
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 
@@ -117,9 +119,6 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `vocab.txt`; the file appears whole or not at all."""
-        # Here, as `checkpoint` itself imports the tokenizer.
-        from minibert.checkpoint.files import write_text
-
         write_text(path, "".join(token + "\n" for token in self.tokens))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minibert.files import write_text
 from minibert.models.pretraining import PretrainingOutput
 
 
@@ -67,4 +68,4 @@ class MetricsFile:
                 continue  # cut short by the same kill
             if record.get("step", 0) <= step:
                 kept.append(line + "\n")
-        self.path.write_text("".join(kept), encoding="utf-8")
+        write_text(self.path, "".join(kept))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minibert import __version__
-from minibert.checkpoint.huggingface import load_pretrained, save_model
+from minibert.checkpoint.huggingface import save_model
 from minibert.checkpoint.resume import load_training, save_training
 from minibert.config import BertConfig, TrainConfig
 from minibert.data.batches import BatchSource, PretrainingBatch
@@ -166,7 +166,8 @@ def resume_run(
         raise ValueError(
             f"the text of {folder} has changed since: put it back, or start a new run with --out"
         )
-    model, tokenizer = load_pretrained(folder, ops)
+    tokenizer = Tokenizer.load(folder)
+    model = BertForPreTraining(BertConfig(**state["model"]), ops)
     run = assemble(folder, config, text, model, tokenizer, Position(**state["position"]), status)
     model.params.value[:] = arrays["value"]
     run.optimizer.moment1[:] = arrays["moment1"]

@@ -207,3 +207,14 @@ def test_bad_settings_are_refused(tmp_path, text, changes, message) -> None:
     with pytest.raises(ValueError, match=message):
         new_run(tmp_path / "run", text, **changes)
     assert not (tmp_path / "run").exists()
+
+
+def test_resume_needs_only_the_one_file_that_is_replaced_as_a_whole(tmp_path, text) -> None:
+    """A crash between two renames may leave the model's file of another step, or a damaged one."""
+    straight = new_run(tmp_path / "straight", text)
+    train(straight, Quiet())
+    train(new_run(tmp_path / "run", text), StopAfter(2))
+    (tmp_path / "run" / "model.safetensors").write_bytes(b"cut sh")
+    resumed = resume_run(tmp_path / "run", "numpy")
+    train(resumed, Quiet())
+    assert state_of(resumed) == state_of(straight)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibert.checkpoint.files import replacing, write_text
+from minibert.files import replacing, write_text
 
 
 def names(folder: Path) -> list[str]:

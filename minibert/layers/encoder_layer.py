@@ -1,5 +1,10 @@
 """One encoder layer: attention, add & norm, feed-forward, add & norm.
 
+A layer may be asked for some of its rows alone.  Only attention's keys and values need every
+token; queries, projection and feed-forward, with 10 of the layer's 12 C² weights, treat each token
+by itself.  Above the last layer of a model in pretraining the loss looks at [CLS] and the masked
+tokens, about one in six, so the others need not be computed at all.
+
 Source: Vaswani et al. (2017), figure 1, left; Devlin et al. (2019), section 3.
 """
 
@@ -7,11 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from minibert.arrays import Array
+import numpy as np
+
+from minibert.arrays import Array, check_ids, check_shape
 from minibert.config import BertConfig
 from minibert.keys import Key
 from minibert.layers.add_norm import AddNorm, AddNormCache
 from minibert.layers.attention import AttentionCache, MultiHeadAttention
+from minibert.layers.embedding import lookup_backward, lookup_forward
 from minibert.layers.feedforward import FeedForward, FeedForwardCache
 from minibert.layers.linear import Linear, LinearCache
 from minibert.params import Scope
@@ -26,6 +34,7 @@ class EncoderLayerCache(NamedTuple):
     add_norm1: AddNormCache
     feedforward: FeedForwardCache
     add_norm2: AddNormCache
+    places: Array | None  # (B, R)
 
 
 class EncoderLayer:
@@ -57,26 +66,47 @@ class EncoderLayer:
     def forward(
         self,
         x: Array,  # (B, T, C)
-        mask: Array | None,  # bool (B, 1, T) or (B, T, T)
+        mask: Array | None,  # bool (B, 1, T), or (B, T, T) without places
         key: Key | None,
-    ) -> tuple[Array, EncoderLayerCache]:  # y (B, T, C)
+        places: Array | None = None,  # (B, R) in [0, T): the rows to compute; all, if not given
+    ) -> tuple[Array, EncoderLayerCache]:  # y (B, T, C), or (B, R, C)
         key1, key2, key3 = (
             (key.child("attention"), key.child("add_norm1"), key.child("add_norm2"))
             if key
             else (None, None, None)
         )
-        context, attention = self.attention.forward(x, mask, key1)
+        asked = x if places is None else take_rows(x, places)
+        context, attention = self.attention.forward(asked, mask, key1, memory=x)
         projected, projection = self.projection.forward(context)
-        middle, add_norm1 = self.add_norm1.forward(projected, x, key2)
+        middle, add_norm1 = self.add_norm1.forward(projected, asked, key2)
         wide, feedforward = self.feedforward.forward(middle)
         y, add_norm2 = self.add_norm2.forward(wide, middle, key3)
-        return y, EncoderLayerCache(attention, projection, add_norm1, feedforward, add_norm2)
+        return y, EncoderLayerCache(
+            attention, projection, add_norm1, feedforward, add_norm2, places
+        )
 
-    def backward(self, dy: Array, cache: EncoderLayerCache) -> Array:  # (B, T, C) → (B, T, C)
-        """Reverse the forward's five lines; ``middle`` and ``x`` were used twice, so they add."""
+    def backward(self, dy: Array, cache: EncoderLayerCache) -> Array:  # like y → dx (B, T, C)
+        """Reverse the forward's lines; what was used twice (middle, asked, x) gets a sum."""
         dwide, dmiddle = self.add_norm2.backward(dy, cache.add_norm2)
         dmiddle = dmiddle + self.feedforward.backward(dwide, cache.feedforward)
-        dprojected, dx = self.add_norm1.backward(dmiddle, cache.add_norm1)
+        dprojected, dasked = self.add_norm1.backward(dmiddle, cache.add_norm1)
         dcontext = self.projection.backward(dprojected, cache.projection)
         dquery, dmemory = self.attention.backward(dcontext, cache.attention)
-        return dx + dquery + dmemory
+        dasked = dasked + dquery
+        if cache.places is not None:
+            dasked = take_rows_backward(dasked, cache.places, dmemory.shape[1])
+        return dasked + dmemory
+
+
+def take_rows(x: Array, places: Array) -> Array:  # (B, T, C), (B, R) → (B, R, C)
+    """Return row ``places[b, r]`` of ``x[b]``: a look-up in the table of all B T rows."""
+    B, T, C = x.shape
+    check_shape("places", places, (B, None))
+    check_ids("places", places, T)
+    return lookup_forward(places + T * np.arange(B)[:, None], x.reshape(B * T, C))
+
+
+def take_rows_backward(dy: Array, places: Array, T: int) -> Array:  # (B, R, C) → (B, T, C)
+    """Send a gradient back to the rows that were taken; the others get 0."""
+    B, _, C = dy.shape
+    return lookup_backward(dy, places + T * np.arange(B)[:, None], B * T).reshape(B, T, C)

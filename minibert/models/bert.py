@@ -75,7 +75,8 @@ class Bert:
         token_type_ids: Array,  # (B, T)
         attention_mask: Array,  # bool (B, T): True for a token, False for padding
         key: Key | None = None,  # None: evaluation, no dropout
-    ) -> tuple[Array, Array, BertCache]:  # hidden (B, T, C), pooled (B, C)
+        places: Array | None = None,  # (B, R): the columns of hidden that are wanted, 0 first
+    ) -> tuple[Array, Array, BertCache]:  # hidden (B, T, C) or (B, R, C), pooled (B, C)
         check_shape("input_ids", input_ids, (None, None))
         check_shape("attention_mask", attention_mask, input_ids.shape)
         if attention_mask.dtype != np.bool_:
@@ -87,15 +88,17 @@ class Bert:
             input_ids, token_type_ids, key.child("embeddings") if key else None
         )
         layers: list[EncoderLayerCache] = []
+        last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
-            x, cache = layer.forward(x, mask, key.child("layer", number) if key else None)
+            layer_key = key.child("layer", number) if key else None
+            x, cache = layer.forward(x, mask, layer_key, places if number == last else None)
             layers.append(cache)
         pooled, pooler = self.pooler.forward(x)
         return x, pooled, BertCache(embeddings, tuple(layers), pooler)
 
     def backward(
         self,
-        dhidden: Array,  # (B, T, C)
+        dhidden: Array,  # like hidden
         dpooled: Array,  # (B, C)
         cache: BertCache,
     ) -> None:

@@ -104,6 +104,43 @@ def test_gradients(ops, seed, B, T, heads, F, act, padded, rate):
     )
 
 
+PLACES = np.array([[0, 3, 1], [0, 2, 0], [4, 4, 0]], np.int32)
+
+
+def test_some_places_alone_equal_those_of_all(ops):
+    layer, _ = build(make(config_for(2, 3), ops))
+    x = normal(1, 3, 5, 6)
+    mask = np.arange(5) < np.array([5, 3, 4])[:, None, None]
+    whole, _ = layer.forward(x, mask, None)
+    some, _ = layer.forward(x, mask, None, PLACES)
+    assert some.shape == (3, 3, 6)
+    for b in range(3):
+        np.testing.assert_allclose(some[b], whole[b, PLACES[b]], rtol=0, atol=1e-13)
+
+
+def test_gradients_of_some_places(ops):
+    # a row asked for twice, rows never asked for, and a row of padding asked for
+    layer, store = build(make(config_for(2, 3, rate=0.2), ops), seed=4)
+    mask = np.arange(5) < np.array([5, 3, 4])[:, None, None]
+    inputs = {"x": normal(2, 3, 5, 6), "mask": mask, "key": Key(3), "places": PLACES}
+    check_layer(layer, store, inputs, absolute=["part.attention.self.key.bias"])
+
+
+@pytest.mark.parametrize(
+    ("places", "error", "message"),
+    [
+        (PLACES + 1, ValueError, "places holds 5, expected 0 to 4"),
+        (PLACES - 1, ValueError, "places holds -1, expected 0 to 4"),
+        (PLACES[:2], ValueError, r"places has shape \(2, 3\), expected \(3, any\)"),
+        (PLACES * 1.0, TypeError, "places has dtype float64, expected integers"),
+    ],
+)
+def test_wrong_places_are_named(ops, places, error, message):
+    layer, _ = build(make(config_for(2, 3), ops))
+    with pytest.raises(error, match=message):
+        layer.forward(normal(1, 3, 5, 6), None, None, places)
+
+
 def test_gradients_at_bert_eps(ops):
     layer, store = build(make(config_for(2, 4, intermediate_size=11), ops), seed=3)
     mask = np.arange(5) < np.array([5, 3, 4])[:, None, None]

@@ -10,7 +10,12 @@ from minibert.config import PRESETS, BertConfig
 from minibert.gradcheck import check_model
 from minibert.keys import Key
 from minibert.models.bert import Bert
-from minibert.models.pretraining import BertForPreTraining, LossWeights, count_labels
+from minibert.models.pretraining import (
+    BertForPreTraining,
+    LossWeights,
+    count_labels,
+    places_looked_at,
+)
 from minibert.ops import Ops, get_ops
 from minibert.params import ParamStore
 
@@ -164,6 +169,33 @@ def test_accumulation_equals_one_big_batch(ops: Ops) -> None:
         total += output.loss
     assert total == pytest.approx(loss, rel=1e-12)
     np.testing.assert_allclose(model.params.grad, wanted, atol=1e-12, rtol=1e-12)
+
+
+def test_places_looked_at_by_hand() -> None:
+    # rows of 4 tokens: columns 1 and 3 of the first, none of the second, 2, 2 and 0 of the third
+    places, moved = places_looked_at(np.array([1, 3, 10, 10, 8], np.int32), B=3, T=4)
+    np.testing.assert_array_equal(places, [[0, 1, 3, 0], [0, 0, 0, 0], [0, 2, 2, 0]])
+    np.testing.assert_array_equal(moved, [1, 2, 9, 10, 11])
+    places, moved = places_looked_at(np.array([10, 1, 8, 3], np.int32), B=3, T=4)  # any order
+    np.testing.assert_array_equal(places, [[0, 1, 3], [0, 0, 0], [0, 2, 0]])
+    np.testing.assert_array_equal(moved, [7, 1, 8, 2])
+    places, moved = places_looked_at(np.zeros(0, np.int32), B=2, T=4)
+    np.testing.assert_array_equal(places, [[0], [0]])
+    assert moved.shape == (0,)
+
+
+def test_computing_every_place_changes_neither_loss_nor_gradient(ops: Ops, dtype: np.dtype) -> None:
+    model, every = (make_model(ops, dtype) for _ in range(2))
+    every.every_place = True
+    batch = make_batch(model)
+    assert model.forward(batch)[1].bert.layers[-1].places is not None
+    assert every.forward(batch)[1].bert.layers[-1].places is None
+    tolerance = TOLERANCE[str(dtype)]
+    assert model.forward(batch)[0].loss == pytest.approx(
+        every.forward(batch)[0].loss, rel=tolerance
+    )
+    wanted = gradient(every, batch)
+    np.testing.assert_allclose(gradient(model, batch), wanted, atol=tolerance, rtol=tolerance)
 
 
 def test_weights_scale_the_two_losses(ops: Ops) -> None:

@@ -26,9 +26,17 @@ IGNORED = -100
 """The label of a row that does not enter the loss (the convention of PyTorch and Hugging Face)."""
 
 
+def check_array(name: str, array: Any) -> None:
+    """Raise TypeError unless ``array`` is one; a list would do here and fail further down."""
+    if not hasattr(array, "dtype"):
+        kind = type(array).__name__
+        raise TypeError(f"{name} is a {kind}, expected an array: use np.asarray({name})")
+
+
 def check_shape(name: str, array: Array, expected: tuple[int | None, ...]) -> None:
     """Raise ValueError unless ``array`` has the ``expected`` shape; None stands for any size."""
-    shape = np.shape(array)
+    check_array(name, array)
+    shape = array.shape
     if len(shape) != len(expected) or any(
         want is not None and have != want for have, want in zip(shape, expected, strict=True)
     ):
@@ -38,6 +46,7 @@ def check_shape(name: str, array: Array, expected: tuple[int | None, ...]) -> No
 
 def check_ids(name: str, ids: Array, upper: int, *, ignored: bool = False) -> None:
     """Raise unless ``ids`` are integers in [0, upper), or IGNORED where ``ignored`` allows it."""
+    check_array(name, ids)
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {ids.dtype}, expected integers: use .astype(np.int32)")
     if ids.size == 0:
@@ -53,12 +62,19 @@ def check_ids(name: str, ids: Array, upper: int, *, ignored: bool = False) -> No
 
 def check_float(name: str, array: Array, like: Array | None = None) -> None:
     """Raise TypeError unless ``array`` is float32 or float64, and of the dtype of ``like``."""
+    check_array(name, array)
     if array.dtype not in (np.float32, np.float64):
         raise TypeError(f"{name} has dtype {array.dtype}, expected float32 or float64")
     if like is not None and array.dtype != like.dtype:
         raise TypeError(
             f"{name} is {array.dtype} but the parameters are {like.dtype}: convert one of them"
         )
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is a number; ``float`` would read one out of a text."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} is {value!r}, expected a number")
 
 
 def aligned_zeros(size: int, dtype: np.dtype[Any] | type, alignment: int = 64) -> Array:

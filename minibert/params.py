@@ -10,7 +10,8 @@ clipping, the optimizer, saving and an all-reduce are each one call on one array
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -31,10 +32,14 @@ class Spec(NamedTuple):
 
 
 class Parameter:
-    """A named view into the store: ``value`` to read, ``grad`` to which gradients are added."""
+    """A named view into the store: ``value`` to read, ``grad`` to which gradients are added.
+
+    While it is ``frozen`` it takes no gradient and no update (see ``ParamStore.freeze``).
+    """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        self.frozen = False
         self._value: Array | None = None
         self._grad: Array | None = None
 
@@ -63,7 +68,7 @@ class Parameter:
         self._value, self._grad = value, grad
 
     def accumulate(self, dvalue: Array) -> None:
-        """Add a gradient; the only way in.
+        """Add a gradient; the only way in.  A frozen parameter checks it and lets it go.
 
         Raises ValueError on another shape, which NumPy would broadcast, and TypeError on another
         dtype, which NumPy would convert.
@@ -72,7 +77,8 @@ class Parameter:
             raise ValueError(f"gradient of {self.name} has shape {dvalue.shape}, not {self.shape}")
         if dvalue.dtype != self.grad.dtype:
             raise TypeError(f"gradient of {self.name} is {dvalue.dtype}, not {self.grad.dtype}")
-        np.add(self.grad, dvalue, out=self.grad)
+        if not self.frozen:
+            np.add(self.grad, dvalue, out=self.grad)
 
 
 class Scope:
@@ -106,6 +112,7 @@ class ParamStore:
         self.decayed = 0
         self.value = np.empty(0, self.dtype)
         self.grad = np.empty(0, self.dtype)
+        self.layout: list[tuple[int, int, Parameter]] = []  # (start, stop) in the buffers, in order
 
     def scope(self, *parts: str | int) -> Scope:
         return Scope(self).child(*parts)
@@ -133,6 +140,7 @@ class ParamStore:
                 self.value[start:stop].reshape(parameter.shape),
                 self.grad[start:stop].reshape(parameter.shape),
             )
+            self.layout.append((start, stop, parameter))
             start = stop
 
     def new_buffer(self, size: int | None = None) -> Array:
@@ -161,6 +169,58 @@ class ParamStore:
 
     def zero_grad(self) -> None:
         self.grad[:] = 0
+
+    def freeze(self, which: Callable[[str], bool] | Iterable[str]) -> None:
+        """Keep some parameters as they are, until ``unfreeze``.
+
+        Their gradient is 0, now and after every backward, so the norm that is clipped does not
+        count it; and the optimizer passes over them, value and moments, weight decay included.
+
+        Args:
+            which: names, or a function from a name to whether it is meant:
+                ``freeze(lambda name: name.startswith("bert.embeddings."))``.
+
+        Raises ValueError for a name that is unknown, and where nothing is meant.
+        """
+        for parameter in self.chosen(which):
+            parameter.frozen = True
+            parameter.grad[...] = 0
+
+    def unfreeze(self, which: Callable[[str], bool] | Iterable[str] = lambda name: True) -> None:
+        """Let parameters be trained again, all of them if not told which (as in ``freeze``)."""
+        for parameter in self.chosen(which):
+            parameter.frozen = False
+
+    def chosen(self, which: Callable[[str], bool] | Iterable[str]) -> list[Parameter]:
+        """Return the parameters that are named, or that the function picks."""
+        if callable(which):
+            names = [name for name in self.parameters if which(name)]
+        else:
+            names = [which] if isinstance(which, str) else list(which)
+        for name in names:
+            if name not in self.parameters:
+                near = get_close_matches(name, self.parameters, n=1, cutoff=0)
+                raise ValueError(
+                    f"there is no parameter {name!r}: did you mean {near[0]!r}?  "
+                    "list(store.parameters) has all names, and a function may pick several"
+                )
+        if not names:
+            raise ValueError(
+                "no parameter is meant: give names out of list(store.parameters), or a function "
+                "that is true for some of them"
+            )
+        return [self.parameters[name] for name in names]
+
+    def trainable_runs(self) -> list[tuple[int, int]]:
+        """Return (start, stop) of each stretch of the buffers without a frozen parameter."""
+        runs: list[tuple[int, int]] = []
+        for start, stop, parameter in self.layout:
+            if parameter.frozen:
+                continue
+            if runs and runs[-1][1] == start:
+                start = runs.pop()[0]
+            runs.append((start, stop))
+        return runs
 
     def __getitem__(self, name: str) -> Parameter:
         return self.parameters[name]

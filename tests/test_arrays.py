@@ -3,7 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibert.arrays import IGNORED, aligned_zeros, check_float, check_ids, check_shape
+from minibert.arrays import (
+    IGNORED,
+    aligned_zeros,
+    check_array,
+    check_float,
+    check_ids,
+    check_number,
+    check_shape,
+)
 
 SHAPES = st.lists(st.integers(0, 3), max_size=4).map(tuple)
 
@@ -107,3 +115,24 @@ def test_aligned_zeros(size, dtype):
         assert array.ctypes.data % alignment == 0 or size == 0
         assert not array.any()
         array[:] = 1.0  # all of it is ours to write
+
+
+@pytest.mark.parametrize("thing", [[1, 2], None, "ab", 3, (1.0,)])
+def test_what_is_no_array_is_named(thing):
+    for check in (
+        lambda: check_array("x", thing),
+        lambda: check_shape("x", thing, (2,)),
+        lambda: check_ids("x", thing, 5),
+        lambda: check_float("x", thing),
+    ):
+        with pytest.raises(TypeError, match=r"x is a \w+, expected an array: use np.asarray\(x\)"):
+            check()
+    check_array("x", np.float32(3))
+
+
+def test_numbers():
+    for number in (0, 1.5, True, np.nan, np.float32(2), np.int64(3)):
+        check_number("eps", number)
+    for thing in ("1.5", b"1", None, [1.0], (1,), 1j):
+        with pytest.raises(TypeError, match=r"eps is .*, expected a number"):
+            check_number("eps", thing)

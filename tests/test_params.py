@@ -173,3 +173,66 @@ def test_positions_start_as_sinusoids() -> None:
     store.initialize(Key(0), std=0.05)
     # mean of sin² + cos² over a pair is 1/2, times (0.05 √2)²: 0.05², whatever the place
     assert np.sqrt((table.value**2).mean()) == pytest.approx(0.05, rel=1e-9)
+
+
+def test_frozen_parameters_take_no_gradient():
+    store = filled()
+    store.grad[:] = 7.0
+    store.freeze(["layer.0.weight", "layer.0.norm.weight"])
+    frozen = [p.name for p in store if p.frozen]
+    assert frozen == ["layer.0.weight", "layer.0.norm.weight"]
+    for parameter in store:  # what was there before does not stay in the norm
+        np.testing.assert_array_equal(parameter.grad, 0 if parameter.frozen else 7)
+        parameter.accumulate(np.ones(parameter.shape))
+        np.testing.assert_array_equal(parameter.grad, 0 if parameter.frozen else 8)
+    with pytest.raises(ValueError, match=r"gradient of layer.0.weight has shape \(3, 2\)"):
+        store["layer.0.weight"].accumulate(np.ones((3, 2)))
+    with pytest.raises(TypeError, match=r"gradient of layer.0.weight is float32"):
+        store["layer.0.weight"].accumulate(np.ones((2, 3), np.float32))
+    store.unfreeze("layer.0.weight")
+    store["layer.0.weight"].accumulate(np.ones((2, 3)))
+    np.testing.assert_array_equal(store["layer.0.weight"].grad, 1)
+    assert store["layer.0.norm.weight"].frozen
+    store.unfreeze()
+    assert not any(p.frozen for p in store)
+
+
+def test_a_function_may_pick_what_is_frozen():
+    store = filled()
+    store.freeze(lambda name: "norm" in name)
+    assert [p.name for p in store if p.frozen] == [
+        "layer.0.norm.weight",
+        "layer.0.norm.deep.weight",
+    ]
+    store.unfreeze(lambda name: "deep" in name)
+    assert [p.name for p in store if p.frozen] == ["layer.0.norm.weight"]
+
+
+def test_stretches_between_frozen_parameters():
+    store = filled()  # weight 0-6, deep 6-10, bias 10-12, norm 12-15
+    assert store.trainable_runs() == [(0, 15)]
+    for names, runs in (
+        (["layer.0.weight"], [(6, 15)]),
+        (["layer.0.norm.deep.weight"], [(0, 6), (10, 15)]),
+        (["layer.0.bias", "layer.0.weight"], [(6, 10), (12, 15)]),
+        (["layer.0.norm.weight"], [(0, 12)]),
+        (list(store.parameters), []),
+    ):
+        store.unfreeze()
+        store.freeze(names)
+        assert store.trainable_runs() == runs
+
+
+@pytest.mark.parametrize("name", ["layer.0.weights", "layer.1.weight", ""])
+def test_unknown_names_are_refused(name):
+    store = filled()
+    for change in (store.freeze, store.unfreeze):
+        with pytest.raises(ValueError, match=f"no parameter {name!r}: did you mean 'layer.0.*'"):
+            change(["layer.0.bias", name])
+    assert not any(p.frozen for p in store)  # nothing was done by half
+
+
+def test_freezing_nothing_is_refused():
+    for which in ([], lambda name: "head" in name):
+        with pytest.raises(ValueError, match="no parameter is meant"):
+            filled().freeze(which)

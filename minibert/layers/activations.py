@@ -36,7 +36,7 @@ def erfc(x: Array) -> Array:
     z = np.abs(x)
     t = 2 / (2 + z)
     u = 4 * t - 2
-    after, now = 0 * x, 0 * x
+    after, now = np.zeros_like(x), np.zeros_like(x)
     for coefficient in reversed(ERFC_COEFFICIENTS[1:]):
         now, after = coefficient + u * now - after, now
     tail = t * np.exp(-z * z) * (ERFC_COEFFICIENTS[0] + u / 2 * now - after)
@@ -92,7 +92,7 @@ def relu_backward(dy: Array, x: Array) -> Array:
 
     At x = 0 there is a kink and no derivative; like everyone we take 0.
     """
-    return dy * (x > 0)
+    return np.where(x > 0, dy, dy.dtype.type(0))
 
 
 def tanh_forward(x: Array) -> Array:

@@ -14,11 +14,12 @@ In self-attention q, k and v come from one sequence and S = T.
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from minibert.arrays import Array, check_shape
+from minibert.arrays import Array, check_array, check_shape
 from minibert.keys import Key
 from minibert.layers.dropout import dropout_backward, dropout_forward
 from minibert.layers.linear import Linear, LinearCache
@@ -129,9 +130,12 @@ def check_attention(q: Array, k: Array, v: Array, mask: Array | None, heads: int
     B, T, C = q.shape
     check_shape("k", k, (B, None, C))
     check_shape("v", v, k.shape)
-    if heads < 1 or C % heads:
+    if index(heads) < 1 or C % heads or not C:
         raise ValueError(f"the width {C} does not divide into {heads} heads")
+    if k.shape[1] == 0:
+        raise ValueError("k has no row, expected at least 1: there is nothing to attend to")
     if mask is not None:
+        check_array("mask", mask)
         if mask.dtype != np.bool_:
             raise TypeError(f"mask has dtype {mask.dtype}, expected bool, True where attended")
         check_shape(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minibert.arrays import IGNORED, Array, check_ids, check_shape
+from minibert.arrays import IGNORED, Array, check_float, check_ids, check_number, check_shape
 from minibert.layers.softmax import softmax_forward
 
 
@@ -41,10 +41,13 @@ def cross_entropy_backward(
 
         dx_j = dloss (p_j - 1[j = label]),      0 in an ignored row
     """
-    counted = labels != IGNORED
-    dlogits = probs * (dloss * counted[:, None]).astype(probs.dtype)
+    check_cross_entropy(probs, labels)
+    check_float("probs", probs)
+    check_number("dloss", dloss)
+    dloss, counted = probs.dtype.type(dloss), labels != IGNORED
+    dlogits = np.where(counted[:, None], probs * dloss, probs.dtype.type(0))
     rows = np.flatnonzero(counted)
-    dlogits[rows, labels[rows]] -= probs.dtype.type(dloss)
+    dlogits[rows, labels[rows]] -= dloss
     return dlogits
 
 
@@ -59,6 +62,7 @@ def vocab_cross_entropy_forward(
     The logits are by far the largest array of a step.  So they exist once: softmax minus the
     label's 1, which is their gradient up to the factor dloss, takes their place.
     """
+    check_shape("table", table, (None, None))
     check_shape("x", x, (None, table.shape[1]))
     check_shape("bias", bias, (table.shape[0],))
     logits = x @ table.T + bias
@@ -77,6 +81,7 @@ def vocab_cross_entropy_backward(
 
     The table's other use, as embedding, sends it a second gradient; the two add.
     """
+    check_number("dloss", dloss)
     dloss = dlogits.dtype.type(dloss)
     dx = (dlogits @ table) * dloss
     dtable = (dlogits.T @ x) * dloss

@@ -19,6 +19,8 @@ def keep_mask(shape: tuple[int, ...], rate: float, seed: int, like: Array) -> Ar
     """
     if not 0 <= rate < 1:
         raise ValueError(f"dropout rate is {rate}, expected 0 <= rate < 1")
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"dropout seed is {seed}, expected 64 bits: use key.seed")
     count = int(np.prod(shape, dtype=np.int64))
     return (random_bits(seed, count, like) >= np.uint32(rate * 2**32)).reshape(shape)
 
@@ -35,7 +37,7 @@ def dropout_forward(
     if rate == 0:
         return x
     keep = keep_mask(x.shape, rate, seed, x)
-    return x * keep * x.dtype.type(1 / (1 - rate))
+    return np.where(keep, x * x.dtype.type(1 / (1 - rate)), x.dtype.type(0))
 
 
 def dropout_backward(

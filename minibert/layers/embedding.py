@@ -17,6 +17,7 @@ def lookup_forward(
     table: Array,  # (rows, C)
 ) -> Array:  # y (..., C)
     """Return row ``ids[n]`` of the table for every n."""
+    check_shape("table", table, (None, None))
     check_ids("ids", ids, table.shape[0])
     return table[ids]
 
@@ -36,9 +37,9 @@ def lookup_backward(
     only the last of them, since NumPy reads, adds and writes once per index; ``np.add.at`` adds
     every one.
     """
-    C = dy.shape[-1]
     check_ids("ids", ids, rows)
-    check_shape("dy", dy, (*ids.shape, C))
+    check_shape("dy", dy, (*ids.shape, *dy.shape[-1:]))
+    C = dy.shape[-1]
     dtable = np.zeros_like(dy, shape=(rows, C))
     np.add.at(dtable, ids.reshape(-1), dy.reshape(-1, C))
     return dtable
@@ -55,6 +56,7 @@ def embedding_forward(
 
     Source: Devlin et al., BERT (2019), section 3 and figure 2.
     """
+    check_tables(word, position, token_type)
     check_embedding_ids(input_ids, token_type_ids, (len(word), len(position), len(token_type)))
     B, T = input_ids.shape
     return word[input_ids] + position[:T] + token_type[token_type_ids]
@@ -73,7 +75,7 @@ def embedding_backward(
     """
     check_embedding_ids(input_ids, token_type_ids, rows)
     B, T = input_ids.shape
-    check_shape("dy", dy, (B, T, dy.shape[-1]))
+    check_shape("dy", dy, (B, T, *dy.shape[-1:]))
     dposition = np.zeros_like(dy, shape=(rows[1], dy.shape[-1]))
     dposition[:T] = dy.sum(axis=0)
     return (
@@ -83,17 +85,25 @@ def embedding_backward(
     )
 
 
+def check_tables(word: Array, position: Array, token_type: Array) -> None:
+    """Raise unless the three tables are as wide as each other."""
+    check_shape("word", word, (None, None))
+    for name, table in (("position", position), ("token_type", token_type)):
+        check_shape(name, table, (None, word.shape[1]))
+
+
 def check_embedding_ids(
     input_ids: Array, token_type_ids: Array, rows: tuple[int, int, int]
 ) -> None:
     """Raise unless both ids are (B, T), within their tables, and T is within the positions."""
+    words, positions, token_types = rows
     check_shape("input_ids", input_ids, (None, None))
     check_shape("token_type_ids", token_type_ids, input_ids.shape)
     T = input_ids.shape[1]
-    if T > rows[1]:
+    if T > positions:
         raise ValueError(
-            f"input_ids has {T} tokens in a row, but max_position_embeddings is {rows[1]}: "
+            f"input_ids has {T} tokens in a row, but max_position_embeddings is {positions}: "
             "truncate or split the text"
         )
-    check_ids("input_ids", input_ids, rows[0])
-    check_ids("token_type_ids", token_type_ids, rows[2])
+    check_ids("input_ids", input_ids, words)
+    check_ids("token_type_ids", token_type_ids, token_types)

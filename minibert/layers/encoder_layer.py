@@ -100,6 +100,7 @@ class EncoderLayer:
 
 def take_rows(x: Array, places: Array) -> Array:  # (B, T, C), (B, R) → (B, R, C)
     """Return row ``places[b, r]`` of ``x[b]``: a look-up in the table of all B T rows."""
+    check_shape("x", x, (None, None, None))
     B, T, C = x.shape
     check_shape("places", places, (B, None))
     check_ids("places", places, T)

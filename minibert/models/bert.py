@@ -38,6 +38,10 @@ class Pooler:
         self.dense = Linear(scope.child("dense"), width, width, ops)
 
     def forward(self, hidden: Array) -> tuple[Array, PoolerCache]:  # (B, T, C) → (B, C)
+        if hidden.shape[1] == 0:
+            raise ValueError(
+                f"hidden has shape {hidden.shape}, expected at least one token in a row"
+            )
         first, dense = self.dense.forward(hidden[:, 0])
         pooled = self.ops.tanh_forward(first)
         return pooled, PoolerCache(dense, pooled, hidden.shape[1])

@@ -73,7 +73,7 @@ def places_looked_at(
     R is what the row with most of them needs; the other rows are filled up with column 0, which
     nobody looks at twice.
     """
-    row, column = np.divmod(positions, T)
+    row, column = np.divmod(positions.astype(np.int32, copy=False), T)
     order = np.argsort(row, kind="stable")
     counts = np.bincount(row, minlength=B)
     rank = np.empty_like(row)  # how many of the same row came before

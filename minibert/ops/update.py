@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from operator import index
 
 import numpy as np
 
-from minibert.arrays import Array
+from minibert.arrays import Array, check_float, check_number, check_shape
 
 
 def global_norm(
@@ -47,6 +48,10 @@ def adamw(
     elements decay.  Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019),
     algorithm 2.
     """
+    check_adamw(
+        value, grad, moment1, moment2, decayed, lr=lr, beta1=beta1, beta2=beta2, eps=eps,
+        decay=decay, correction1=correction1, correction2=correction2, grad_scale=grad_scale,
+    )  # fmt: skip
     dtype = value.dtype.type
     g = grad * dtype(grad_scale)
     moment1 *= dtype(beta1)
@@ -56,3 +61,23 @@ def adamw(
     step = (moment1 / dtype(correction1)) / (np.sqrt(moment2 / dtype(correction2)) + dtype(eps))
     step[:decayed] += dtype(decay) * value[:decayed]
     value -= dtype(lr) * step
+
+
+def check_adamw(
+    value: Array, grad: Array, moment1: Array, moment2: Array, decayed: int, **numbers: float
+) -> None:
+    """Raise before anything is changed, so that no buffer is left half updated."""
+    check_float("value", value)
+    check_shape("value", value, (None,))
+    for name, array in (("grad", grad), ("moment1", moment1), ("moment2", moment2)):
+        check_float(name, array, like=value)
+        check_shape(name, array, value.shape)
+    for name, array in (("value", value), ("moment1", moment1), ("moment2", moment2)):
+        if not getattr(array.flags, "writeable", True):  # CuPy has no such flag
+            raise ValueError(f"{name} is read-only, and has to be changed: pass a copy")
+    if not 0 <= index(decayed) <= len(value):
+        raise ValueError(f"decayed is {decayed}, expected 0 to {len(value)}")
+    for name, number in numbers.items():
+        check_number(name, number)
+        if name.startswith("correction") and not number > 0:
+            raise ValueError(f"{name} is {number}, expected a number above 0")

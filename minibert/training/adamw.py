@@ -36,21 +36,27 @@ class AdamW:
         self.updates = 0
 
     def update(self, learning_rate: float, grad_scale: float = 1.0) -> None:
-        """Move all parameters one step against ``params.grad`` times ``grad_scale``."""
+        """Move all parameters one step against ``params.grad`` times ``grad_scale``.
+
+        Frozen ones, and their moments, are left out: the buffers are updated in the stretches
+        between them.  With nothing frozen that is one stretch, the whole.
+        """
         self.updates += 1
-        correct = self.bias_correction
-        self.ops.adamw(
-            self.params.value,
-            self.params.grad,
-            self.moment1,
-            self.moment2,
-            lr=learning_rate,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            eps=self.eps,
-            decay=self.weight_decay,
-            decayed=self.params.decayed,
-            correction1=1 - self.beta1**self.updates if correct else 1.0,
-            correction2=1 - self.beta2**self.updates if correct else 1.0,
-            grad_scale=grad_scale,
-        )
+        correct, params = self.bias_correction, self.params
+        for start, stop in params.trainable_runs():
+            run = slice(start, stop)
+            self.ops.adamw(
+                params.value[run],
+                params.grad[run],
+                self.moment1[run],
+                self.moment2[run],
+                lr=learning_rate,
+                beta1=self.beta1,
+                beta2=self.beta2,
+                eps=self.eps,
+                decay=self.weight_decay,
+                decayed=min(max(params.decayed - start, 0), stop - start),
+                correction1=1 - self.beta1**self.updates if correct else 1.0,
+                correction2=1 - self.beta2**self.updates if correct else 1.0,
+                grad_scale=grad_scale,
+            )

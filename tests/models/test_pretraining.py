@@ -1,3 +1,5 @@
+"""The model for pretraining; what holds for every model and batch stands in tests/invariants."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -13,13 +15,12 @@ from minibert.models.bert import Bert
 from minibert.models.pretraining import (
     BertForPreTraining,
     LossWeights,
-    count_labels,
     places_looked_at,
 )
 from minibert.ops import Ops, get_ops
 from minibert.params import ParamStore
 
-from .common import gradient, make_batch, make_model, select
+from .common import gradient, make_batch, make_model
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
@@ -52,19 +53,6 @@ def test_weights_decay_and_biases_and_layernorms_do_not() -> None:
     assert model.params.decayed == sum(p.value.size for p in model.params if p.spec.decay)
 
 
-@pytest.mark.parametrize("key", [None, Key(1)])
-def test_loss_at_the_start_is_that_of_guessing(ops: Ops, key: Key | None) -> None:
-    """Fresh logits are nearly equal, so the losses are ln V and ln 2."""
-    config = BertConfig.preset("tiny", vocab_size=1000)
-    model = BertForPreTraining(config, ops)
-    model.initialize(Key(0))
-    batch = make_batch(model, (30, 25, 30, 12))
-    output, _ = model.forward(batch, key)
-    assert output.masked_loss / output.masked_count == pytest.approx(np.log(1000), abs=0.1)
-    assert output.next_loss / output.next_count == pytest.approx(np.log(2), abs=0.1)
-    assert output.loss == pytest.approx(np.log(1000) + np.log(2), abs=0.2)
-
-
 def test_loss_at_the_start_of_a_fresh_model_without_weights(ops: Ops) -> None:
     model = BertForPreTraining(BertConfig.preset("tiny", vocab_size=50), ops, np.float64)
     output, _ = model.forward(make_batch(model))  # all zeros: guessing exactly
@@ -88,87 +76,6 @@ def test_only_masked_positions_reach_the_head(ops: Ops, dtype: np.dtype) -> None
     assert output.next_count == 4
     means = output.masked_loss / output.masked_count + output.next_loss / output.next_count
     assert output.loss == pytest.approx(means, rel=1e-6)
-
-
-@pytest.mark.parametrize("how", ["no positions", "ignored labels"])
-def test_nothing_masked_gives_no_masked_loss_and_no_gradient(
-    ops: Ops, dtype: np.dtype, how: str
-) -> None:
-    model = make_model(ops, dtype)
-    batch = make_batch(model)
-    if how == "no positions":
-        empty = np.zeros(0, np.int32)
-        batch = batch._replace(masked_positions=empty, masked_labels=empty)
-    else:
-        batch = batch._replace(masked_labels=np.full_like(batch.masked_labels, IGNORED))
-    output, cache = model.forward(batch, Key(3))
-    assert (output.masked_loss, output.masked_right, output.masked_count) == (0, 0, 0)
-    assert output.loss == pytest.approx(output.next_loss / 4)
-    model.params.zero_grad()
-    model.backward(cache)
-    assert np.isfinite(model.params.grad).all()
-    for name, parameter in model.params.parameters.items():
-        if name.startswith("cls.predictions"):
-            assert not parameter.grad.any(), name
-    assert model.params["bert.pooler.dense.weight"].grad.any()
-
-
-def test_nothing_at_all_to_learn_gives_exactly_no_gradient(ops: Ops, dtype: np.dtype) -> None:
-    model = make_model(ops, dtype)
-    batch = make_batch(model)
-    batch = batch._replace(
-        masked_labels=np.full_like(batch.masked_labels, IGNORED),
-        next_labels=np.full_like(batch.next_labels, IGNORED),
-    )
-    output, _ = model.forward(batch)
-    assert output.loss == 0
-    assert not gradient(model, batch).any()
-
-
-def test_padding_changes_neither_loss_nor_gradient(ops: Ops, dtype: np.dtype) -> None:
-    model = make_model(ops, dtype)
-    batch = make_batch(model)
-    wider = select(batch, list(range(5)), 11)
-    wider.input_ids[~wider.attention_mask] = 28
-    wider.token_type_ids[~wider.attention_mask] = 1
-    tolerance = TOLERANCE[str(dtype)]
-    assert model.forward(wider)[0].loss == pytest.approx(
-        model.forward(batch)[0].loss, rel=tolerance
-    )
-    wanted = gradient(model, batch)
-    np.testing.assert_allclose(gradient(model, wider), wanted, atol=tolerance, rtol=tolerance)
-
-
-def test_order_of_the_rows_changes_neither_loss_nor_gradient(ops: Ops) -> None:
-    model = make_model(ops)
-    batch = make_batch(model)
-    moved = select(batch, [3, 0, 4, 1, 2])
-    assert model.forward(moved)[0].loss == pytest.approx(model.forward(batch)[0].loss, rel=1e-12)
-    np.testing.assert_allclose(gradient(model, moved), gradient(model, batch), atol=1e-12)
-
-
-def test_accumulation_equals_one_big_batch(ops: Ops) -> None:
-    """Micro-batches of unequal masked counts, one of them empty, weighed by the totals."""
-    model = make_model(ops)
-    batch = make_batch(model)
-    wanted = gradient(model, batch)
-    loss = model.forward(batch)[0].loss
-    parts = [select(batch, [0], 7), select(batch, [1, 2, 3], 7), select(batch, [4], 2)]
-    parts.append(parts[1]._replace(
-        masked_labels=np.full_like(parts[1].masked_labels, IGNORED),
-        next_labels=np.full_like(parts[1].next_labels, IGNORED),
-    ))  # fmt: skip
-    masked = sum(count_labels(part.masked_labels) for part in parts)
-    pairs = sum(count_labels(part.next_labels) for part in parts)
-    weights = LossWeights(1 / masked, 1 / pairs)
-    model.params.zero_grad()
-    total = 0.0
-    for part in parts:
-        output, cache = model.forward(part, weights=weights)
-        model.backward(cache)
-        total += output.loss
-    assert total == pytest.approx(loss, rel=1e-12)
-    np.testing.assert_allclose(model.params.grad, wanted, atol=1e-12, rtol=1e-12)
 
 
 def test_places_looked_at_by_hand() -> None:
@@ -244,22 +151,6 @@ def test_embedding_gradient_is_that_of_both_uses(ops: Ops) -> None:
     np.testing.assert_allclose(lookup[unused], 0, atol=1e-15)
     assert (lookup[used] > 1e-6).all()
     assert (abs(decoder).max(axis=1) > 1e-9).all()  # every token is a candidate at every blank
-
-
-def test_float32_stays_float32(ops: Ops, dtype: np.dtype) -> None:
-    model = make_model(ops, dtype)
-    output, cache = model.forward(make_batch(model), Key(1))
-    assert type(output.loss) is float
-    found = set(dtypes_of(cache))
-    assert found <= {dtype, np.dtype(np.int32), np.dtype(np.bool_)}
-    model.backward(cache)
-    assert model.params.grad.dtype == dtype
-
-
-def dtypes_of(part: object) -> list[np.dtype]:
-    if isinstance(part, np.ndarray):
-        return [part.dtype]
-    return [d for p in part for d in dtypes_of(p)] if isinstance(part, tuple) else []
 
 
 def test_backends_agree(ops: Ops, dtype: np.dtype) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 
 from minibert import keys
 from minibert.arrays import Array
@@ -116,6 +117,24 @@ def test_sort_keys_order_like_numbers(dtype) -> None:
     for nan in (np.nan, -np.nan):  # of either sign bit
         x[1] = nan
         assert np.isnan(largest(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_kernels_get_the_form_for_their_dtype(dtype) -> None:
+    """Python's own choice, with the compiler switched off, is the one made at compile time."""
+    kind, key_kind = getattr(types, dtype), types.int32 if dtype == "float32" else types.int64
+    x = np.dtype(dtype).type(0.7)
+    with np.errstate(all="ignore"):
+        for name in ("exp", "normal", "tanh", "sort_key"):
+            chosen = getattr(elementary, name + "_for")(kind)
+            assert chosen(x) == getattr(elementary, name)(x)
+        key = elementary.sort_key(x)
+        assert elementary.from_key_for(key_kind)(key) == elementary.from_key(key) == x
+        wide = float(x)
+        near = 1e-7 if dtype == "float32" else 1e-15
+        assert elementary.exp(x) == pytest.approx(math.exp(wide), rel=near)
+        assert elementary.tanh(x) == pytest.approx(math.tanh(wide), rel=near)
+        assert elementary.normal(x)[0] == pytest.approx(0.758036347776927, rel=near)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1, 2**32, 2**63 + 12345, 2**64 - 1])

@@ -157,9 +157,13 @@ def test_unwritable_cache_gives_one_warning_and_still_works() -> None:
 
 
 def test_switched_off_compiler_is_named() -> None:
-    result = run_python("from minibert.ops import get_ops; get_ops('numba')", NUMBA_DISABLE_JIT="1")
-    assert result.returncode == 1
-    assert "NUMBA_DISABLE_JIT is set" in result.stderr
+    code = (
+        "import numpy as np; from minibert.ops import cpu;"
+        "print(cpu.softmax_forward(np.zeros((1, 4), np.float32)))"
+    )
+    result = run_python(code, NUMBA_DISABLE_JIT="1")
+    assert result.stdout == "[[0.25 0.25 0.25 0.25]]\n", result.stderr
+    assert result.stderr.count("NUMBA_DISABLE_JIT is set") == 1
 
 
 def test_starting_threads_leaves_the_environment_alone() -> None:
@@ -167,3 +171,9 @@ def test_starting_threads_leaves_the_environment_alone() -> None:
         "import os; before = dict(os.environ); import minibert.ops.cpu; print(before == os.environ)"
     )
     assert run_python(code).stdout == "True\n"
+
+
+def test_a_policy_that_the_user_has_set_is_left_alone(monkeypatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    cpu.threads.start_pool()
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"

@@ -36,6 +36,13 @@ BAD = {
         (f4(1, 2, 6), f4(1, 2, 6), f4(1, 2, 6), np.ones((1, 1, 3), bool), 2, 0.0, 0),
     ),
     "rate": ("dropout_forward", (f4(2, 2), 1.0, 0)),
+    "seed": ("dropout_forward", (f4(2, 2), 0.1, -1)),
+    "large seed": ("dropout_forward", (f4(2, 2), 0.1, 2**64)),
+    "no key": ("attention_forward", (f4(1, 2, 6), f4(1, 0, 6), f4(1, 0, 6), None, 2, 0.0, 0)),
+    "no width": ("attention_forward", (f4(1, 2, 0), f4(1, 3, 0), f4(1, 3, 0), None, 2, 0.0, 0)),
+    "gradient's label": ("cross_entropy_backward", (1.0, f4(2, 5), np.array([0, -1], np.int32))),
+    "flat table": ("embedding_forward", (ids(0, 1), ids(0, 0), f4(9), f4(5, 4), f4(2, 4))),
+    "narrow table": ("embedding_forward", (ids(0, 1), ids(0, 0), f4(9, 4), f4(5, 1), f4(2, 4))),
 }  # fmt: skip
 
 

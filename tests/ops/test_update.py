@@ -130,6 +130,41 @@ def test_every_element_of_a_long_buffer_moves_for_itself(ops):
             assert whole[index] == pytest.approx(part[0], rel=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"decayed": -1}, ValueError, "decayed is -1, expected 0 to 4"),
+        ({"decayed": 5}, ValueError, "decayed is 5, expected 0 to 4"),
+        ({"decayed": 2.0}, TypeError, "float"),
+        ({"correction1": 0.0}, ValueError, "correction1 is 0.0, expected a number above 0"),
+        ({"correction2": math.nan}, ValueError, "correction2 is nan, expected a number above 0"),
+        ({"lr": "0.1"}, TypeError, "lr is '0.1', expected a number"),
+        ({"eps": [1]}, TypeError, r"eps is \[1\], expected a number"),
+        ({"m": np.ones(3)}, ValueError, r"moment1 has shape \(3,\), expected \(4\)"),
+        ({"v": np.ones(4, np.float32)}, TypeError, "moment2 is float32"),
+        ({"v": np.broadcast_to(1.0, 4)}, ValueError, "moment2 is read-only"),
+    ],
+)
+def test_what_is_refused_leaves_everything_as_it_was(ops, changes, error, message):
+    buffers = {name: np.ones(4) for name in ("value", "grad", "m", "v")}
+    options = {name: value for name, value in changes.items() if name not in buffers}
+    buffers |= {name: value for name, value in changes.items() if name in buffers}
+    with pytest.raises(error, match=message):
+        adamw(ops, *buffers.values(), **options)
+    assert all((array == 1).all() for array in buffers.values())
+
+
+@pytest.mark.parametrize("buffer", ["value", "m", "v"])
+def test_buffers_of_any_layout(ops, buffer):
+    start = {name: np.arange(4.0) + 1 for name in ("value", "grad", "m", "v")}
+    plain, spread = ({name: x.copy() for name, x in start.items()} for _ in range(2))
+    spread[buffer] = np.repeat(start[buffer], 2)[::2]
+    for buffers in (plain, spread):
+        adamw(ops, *buffers.values(), decay=0.1, decayed=2, **corrections(3))
+    for name in start:
+        np.testing.assert_allclose(spread[name], plain[name], rtol=1e-14)
+
+
 def test_empty_buffer(ops):
     adamw(ops, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
     assert ops.global_norm(np.zeros(0)) == 0.0

@@ -75,3 +75,84 @@ def test_gradient_is_left_alone(ops) -> None:
     store.grad[:] = 3.0
     AdamW(store, ops).update(0.1, grad_scale=0.5)
     assert store.grad[0] == 3.0
+
+
+def several(dtype=np.float64) -> ParamStore:
+    """Decayed: a.weight 0-15, b.weight 15-17, c.weight 17-20; the rest: three biases, 20-29."""
+    store = ParamStore(dtype)
+    for name, rows, columns in (("a", 5, 3), ("b", 1, 2), ("c", 3, 1)):
+        store.scope(name).declare("weight", (rows, columns), init="normal")
+        store.scope(name).declare("bias", (3,), init="zeros", decay=False)
+    store.allocate()
+    store.value[:] = np.random.default_rng(1).standard_normal(29)
+    return store
+
+
+def train(store: ParamStore, optimizer: AdamW, steps: int) -> None:
+    generator = np.random.default_rng(2)
+    for step in range(steps):
+        store.zero_grad()
+        for parameter in store:
+            gradient = generator.standard_normal(parameter.shape).astype(store.dtype)
+            parameter.accumulate(gradient)
+        optimizer.update(0.1 / (step + 1), 0.7)
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    [
+        ["a.weight"],
+        ["b.weight", "b.bias"],
+        ["c.weight", "a.bias"],  # on both sides of the border of what decays
+        ["c.bias"],
+        ["a.weight", "b.weight", "c.weight", "a.bias", "b.bias"],
+    ],
+)
+def test_frozen_parameters_stay_and_the_others_do_not_notice(ops, dtype, frozen) -> None:
+    free, store = several(dtype), several(dtype)
+    plain, optimizer = (AdamW(s, ops, weight_decay=0.05) for s in (free, store))
+    for parameters, moving in ((free, plain), (store, optimizer)):
+        train(parameters, moving, 2)  # so that no moment is 0
+    store.freeze(frozen)
+    names = {p.name: p.frozen for p in store}
+    before = [buffer.copy() for buffer in (store.value, optimizer.moment1, optimizer.moment2)]
+    for parameters, moving in ((free, plain), (store, optimizer)):
+        train(parameters, moving, 5)
+    pairs = (
+        (free.value, store.value, before[0]),
+        (plain.moment1, optimizer.moment1, before[1]),
+        (plain.moment2, optimizer.moment2, before[2]),
+    )
+    for start, stop, parameter in store.layout:
+        for trained, kept, old in (tuple(array[start:stop] for array in pair) for pair in pairs):
+            if names[parameter.name]:
+                assert kept.tobytes() == old.tobytes()
+                assert (trained != old).all()
+            else:
+                tolerance = 1e-6 if dtype == np.float32 else 1e-14
+                np.testing.assert_allclose(kept, trained, rtol=tolerance, atol=tolerance)
+                assert (kept != old).all()
+    assert ops.global_norm(store.grad) == pytest.approx(
+        math.sqrt(sum(float((p.grad.astype(float) ** 2).sum()) for p in store if not p.frozen))
+    )
+
+
+def test_nothing_frozen_is_one_call_and_all_frozen_none() -> None:
+    calls = []
+
+    class Spy:
+        @staticmethod
+        def adamw(value, *rest, decayed, **options) -> None:
+            calls.append((len(value), decayed))
+
+    store = several()
+    optimizer = AdamW(store, Spy)  # pyright: ignore
+    optimizer.update(0.1)
+    assert calls == [(29, 20)]
+    store.freeze(["b.weight", "b.bias"])
+    optimizer.update(0.1)
+    assert calls[1:] == [(15, 15), (6, 3), (3, 0)]
+    store.freeze(store.parameters)
+    optimizer.update(0.1)
+    assert calls[4:] == []
+    assert optimizer.updates == 3

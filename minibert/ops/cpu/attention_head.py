@@ -116,15 +116,15 @@ def attend_head(q, k, v, mask, first, D, block, scale, drops, index, context, ls
 @kernel
 def scores_backward(p, da, a, lse, keep_scale, low, high, threshold, index):  # p, da, a (S,)
     """Of scores in p and the weights' gradient in da, make dscores in p and the weights in a."""
-    total = p.dtype.type(0)
+    total = nothing = p.dtype.type(0)
     for j in range(p.shape[0]):
         p[j] = exp(p[j] - lse)
     if threshold > 0:
         for j in range(p.shape[0]):
             bits = random_bits(low, high, np.uint32(index + np.uint32(j)))
-            factor = keep_scale if bits >= threshold else keep_scale - keep_scale
-            a[j] = p[j] * factor
-            da[j] *= factor
+            kept = bits >= threshold
+            a[j] = p[j] * keep_scale if kept else nothing
+            da[j] = da[j] * keep_scale if kept else nothing
     else:
         for j in range(p.shape[0]):
             a[j] = p[j]

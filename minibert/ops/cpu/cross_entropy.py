@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from minibert.arrays import IGNORED, Array, check_float, check_shape
+from minibert.arrays import IGNORED, Array, check_float, check_number, check_shape
 from minibert.layers.cross_entropy import check_cross_entropy, cross_entropy_backward
 from minibert.ops.cpu.gemm import matmul
 from minibert.ops.cpu.jit import kernel, parallel
@@ -89,6 +89,7 @@ def vocab_cross_entropy_forward(
     labels: Array,  # (M,)
 ) -> tuple[float, int, Array]:  # sum of the losses, right answers, dlogits (M, V)
     """Return the loss of logits = x Eᵀ + b, and their gradient where they stood."""
+    check_shape("table", table, (None, None))
     check_float("x", x, like=table)
     check_float("bias", bias, like=table)
     check_shape("x", x, (None, table.shape[1]))
@@ -107,10 +108,12 @@ def vocab_cross_entropy_backward(
     table: Array,  # (V, C)
 ) -> tuple[Array, Array, Array]:  # dx (M, C), dtable (V, C), dbias (V,)
     """Return dloss times a linear layer's backward; the products scale while they pack."""
+    check_shape("table", table, (None, None))
     check_float("x", x, like=table)
     check_float("dlogits", dlogits, like=table)
     check_shape("x", x, (None, table.shape[1]))
     check_shape("dlogits", dlogits, (len(x), len(table)))
+    check_number("dloss", dloss)
     dlogits = fit(dlogits)
     dx = matmul(dlogits, fit(table), alpha=dloss)
     dtable = matmul(dlogits, fit(x), transpose_a=True, alpha=dloss)

@@ -5,6 +5,9 @@ a call in it is not vectorised.  In float32 a polynomial does better: plain arit
 numbers at once.  All coefficients are minimax fits (Remez's algorithm in 50 digits) made for this
 file; the error of the fit stands beside them, the error of the whole is tested against ``math``.
 float64 is for gradient checks, which need every digit more than speed, and calls ``math``.
+
+Each function has two forms, and kernels get the one for their dtype when they are compiled: that
+is what ``overload`` is for.  From Python, with the compiler switched off, it looks for itself.
 """
 
 from __future__ import annotations
@@ -46,80 +49,86 @@ H1, H2, H3, H4, H5 = (
 SQRT_HALF, INV_SQRT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 
 
+def exp32(x):
+    # x = n ln 2 + r with a whole n, so e^x = 2^n e^r.  Adding ROUND leaves no room for digits
+    # after the point: the processor rounds, and n stands in the last bits of the sum.
+    x = LOWEST if x < LOWEST else x  # written so that NaN stays
+    x = HIGHEST if x > HIGHEST else x
+    shifted = x * LOG2_E + ROUND
+    n = shifted - ROUND
+    r = x - n * LN2_HIGH - n * LN2_LOW
+    e_r = f32(1) + (r + r * r * (E2 + r * (E3 + r * (E4 + r * (E5 + r * E6)))))
+    # 2^n is the bit pattern (n + 127) << 23.  In two halves, each of which is a normal number
+    # where 2^n itself may be too small or too large to be one.
+    whole = np.int32(f32(shifted).view(np.int32) - f32(ROUND).view(np.int32))
+    half = np.int32(whole >> 1)
+    low = np.int32((half + 127) << 23)
+    high = np.int32((whole - half + 127) << 23)
+    return e_r * np.int32(low).view(np.float32) * np.int32(high).view(np.float32)
+
+
 def exp(x: Any) -> Any:
     """Return e^x; in float32 to 1.5 units in the last place, with 0 for -inf and NaN for NaN."""
-    return math.exp(x)
+    return exp32(x) if x.dtype == np.float32 else np.exp(x)
 
 
 @overload(exp, jit_options=INLINE_EXACT)
-def _exp(x):
-    if x == types.float64:
-        return lambda x: math.exp(x)
+def exp_for(x):
+    return (lambda x: math.exp(x)) if x == types.float64 else exp32
 
-    def exp32(x):
-        # x = n ln 2 + r with a whole n, so e^x = 2^n e^r.  Adding ROUND leaves no room for digits
-        # after the point: the processor rounds, and n stands in the last bits of the sum.
-        x = LOWEST if x < LOWEST else x  # written so that NaN stays
-        x = HIGHEST if x > HIGHEST else x
-        shifted = x * LOG2_E + ROUND
-        n = shifted - ROUND
-        r = x - n * LN2_HIGH - n * LN2_LOW
-        e_r = f32(1) + (r + r * r * (E2 + r * (E3 + r * (E4 + r * (E5 + r * E6)))))
-        # 2^n is the bit pattern (n + 127) << 23.  In two halves, each of which is a normal number
-        # where 2^n itself may be too small or too large to be one.
-        whole = np.int32(f32(shifted).view(np.int32) - f32(ROUND).view(np.int32))
-        half = np.int32(whole >> 1)
-        low = np.int32((half + 127) << 23)
-        high = np.int32((whole - half + 127) << 23)
-        return e_r * np.int32(low).view(np.float32) * np.int32(high).view(np.float32)
 
-    return exp32
+def normal64(x):
+    return 0.5 * math.erfc(-x * SQRT_HALF), math.exp(-0.5 * x * x) * INV_SQRT_2PI
+
+
+def normal32(x):
+    # The tail beyond |x| is small, and exact in its own digits; Φ is it, or 1 minus it.
+    z = abs(x)
+    t = f32(1) / (f32(1) + TAIL_RATE * z)
+    bell = exp(f32(-0.5) * z * z)
+    fit = T1 + t * (T2 + t * (T3 + t * (T4 + t * (T5 + t * (T6 + t * (T7 + t * (T8 + t * T9)))))))
+    tail = t * fit * bell
+    return (tail if x < f32(0) else f32(1) - tail), bell * f32(INV_SQRT_2PI)
 
 
 def normal(x: Any) -> Any:
     """Return Φ(x) and φ(x), the standard normal's distribution function and density."""
-    return 0.5 * math.erfc(-x * SQRT_HALF), math.exp(-0.5 * x * x) * INV_SQRT_2PI
+    return normal32(x) if x.dtype == np.float32 else normal64(x)
 
 
 @overload(normal, jit_options=INLINE_EXACT)
-def _normal(x):
-    if x == types.float64:
-        return lambda x: (
-            0.5 * math.erfc(-x * SQRT_HALF), math.exp(-0.5 * x * x) * INV_SQRT_2PI
-        )  # fmt: skip
+def normal_for(x):
+    return normal64 if x == types.float64 else normal32
 
-    def normal32(x):
-        # The tail beyond |x| is small, and exact in its own digits; Φ is it, or 1 minus it.
-        z = abs(x)
-        t = f32(1) / (f32(1) + TAIL_RATE * z)
-        bell = exp(f32(-0.5) * z * z)
-        fit = T1 + t * (
-            T2 + t * (T3 + t * (T4 + t * (T5 + t * (T6 + t * (T7 + t * (T8 + t * T9))))))
-        )
-        tail = t * fit * bell
-        return (tail if x < f32(0) else f32(1) - tail), bell * f32(INV_SQRT_2PI)
 
-    return normal32
+def tanh32(x):
+    z = abs(x)
+    u = x * x
+    near = x + x * u * (H1 + u * (H2 + u * (H3 + u * (H4 + u * H5))))
+    far = f32(1) - f32(2) / (exp(z + z) + f32(1))
+    return near if z < f32(0.625) else (far if x > f32(0) else -far)
 
 
 def tanh(x: Any) -> Any:
     """Return tanh x."""
-    return math.tanh(x)
+    return tanh32(x) if x.dtype == np.float32 else math.tanh(x)
 
 
 @overload(tanh, jit_options=INLINE_EXACT)
-def _tanh(x):
-    if x == types.float64:
-        return lambda x: math.tanh(x)
+def tanh_for(x):
+    return (lambda x: math.tanh(x)) if x == types.float64 else tanh32
 
-    def tanh32(x):
-        z = abs(x)
-        u = x * x
-        near = x + x * u * (H1 + u * (H2 + u * (H3 + u * (H4 + u * H5))))
-        far = f32(1) - f32(2) / (exp(z + z) + f32(1))
-        return near if z < f32(0.625) else (far if x > f32(0) else -far)
 
-    return tanh32
+def key64(x):
+    bits = np.float64(x).view(np.int64)
+    key = bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
+    return key if x == x else np.int64(0x7FF8000000000000)
+
+
+def key32(x):
+    bits = np.float32(x).view(np.int32)
+    key = np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+    return key if x == x else np.int32(0x7FC00000)
 
 
 def sort_key(x: Any) -> Any:
@@ -129,48 +138,32 @@ def sort_key(x: Any) -> Any:
     negative ones in reverse.  The largest integer of a row is found 8 or 16 numbers at a time; the
     largest number is not, since the rules for NaN forbid to compare in another order.
     """
-    return x
+    return key32(x) if x.dtype == np.float32 else key64(x)
 
 
 @overload(sort_key, jit_options=INLINE_EXACT)
-def _sort_key(x):
-    if x == types.float64:
+def sort_key_for(x):
+    return key64 if x == types.float64 else key32
 
-        def key64(x):
-            bits = np.float64(x).view(np.int64)
-            key = bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
-            return key if x == x else np.int64(0x7FF8000000000000)
 
-        return key64
+def number64(key):
+    mask = (key >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)
+    return np.int64(key ^ mask).view(np.float64)
 
-    def key32(x):
-        bits = np.float32(x).view(np.int32)
-        key = np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
-        return key if x == x else np.int32(0x7FC00000)
 
-    return key32
+def number32(key):
+    mask = np.int32(np.int32(key >> np.int32(31)) & np.int32(0x7FFFFFFF))
+    return np.int32(key ^ mask).view(np.float32)
 
 
 def from_key(key: Any) -> Any:
     """Return the number that has this sort key."""
-    return key
+    return number32(key) if key.dtype == np.int32 else number64(key)
 
 
 @overload(from_key, jit_options=INLINE_EXACT)
-def _from_key(key):
-    if key == types.int64:
-
-        def number64(key):
-            mask = (key >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)
-            return np.int64(key ^ mask).view(np.float64)
-
-        return number64
-
-    def number32(key):
-        mask = np.int32(np.int32(key >> np.int32(31)) & np.int32(0x7FFFFFFF))
-        return np.int32(key ^ mask).view(np.float32)
-
-    return number32
+def from_key_for(key):
+    return number64 if key == types.int64 else number32
 
 
 @inlined

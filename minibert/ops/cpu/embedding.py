@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import prange
 
 from minibert.arrays import Array, check_float, check_shape
-from minibert.layers.embedding import check_embedding_ids
+from minibert.layers.embedding import check_embedding_ids, check_tables
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, fit, fit_ids
 from minibert.ops.cpu.threads import launch, threads_for
@@ -69,11 +69,11 @@ def embedding_forward(
     token_type: Array,  # (2, C)
 ) -> Array:  # y (B, T, C)
     """Return the sum of the three look-ups."""
+    check_tables(word, position, token_type)
     check_embedding_ids(input_ids, token_type_ids, (len(word), len(position), len(token_type)))
     check_float("word", word)
-    for label, table in (("position", position), ("token_type", token_type)):
-        check_float(label, table, like=word)
-        check_shape(label, table, (None, word.shape[1]))
+    check_float("position", position, like=word)
+    check_float("token_type", token_type, like=word)
     y = empty((*input_ids.shape, word.shape[1]), word.dtype)
     launch(
         embed,
@@ -97,7 +97,7 @@ def embedding_backward(
     """Return each table's gradient: for every row, the sum of dy where it was looked up."""
     check_embedding_ids(input_ids, token_type_ids, rows)
     check_float("dy", dy)
-    check_shape("dy", dy, (*input_ids.shape, dy.shape[-1]))
+    check_shape("dy", dy, (*input_ids.shape, *dy.shape[-1:]))
     C = dy.shape[-1]
     dword, dposition, dtoken_type = (empty((n, C), dy.dtype) for n in rows)
     share = -(-C // threads_for(dy.size))

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from numba import njit
 from numba.core import config
 
@@ -41,9 +42,12 @@ PRANGE_ONLY = {
 }  # fmt: skip
 
 if settings.DISABLE_JIT:
-    raise ImportError(
-        "NUMBA_DISABLE_JIT is set, and the numba backend is nothing without its compiler: "
-        "unset it, or choose the backend 'numpy'"
+    warnings.warn(
+        "NUMBA_DISABLE_JIT is set, so the numba backend's kernels run as plain Python, thousands "
+        "of times slower: good for a debugger on tiny arrays; else unset it, or choose the "
+        "backend 'numpy'",
+        RuntimeWarning,
+        stacklevel=2,
     )
 
 
@@ -100,13 +104,16 @@ def forget_old(folder: Path, keep: int = 4) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-CACHE = find_cache()
+CACHE = None if settings.DISABLE_JIT else find_cache()
 
 
 def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator like ``numba.njit(**options)`` that keeps its results in our folder."""
 
     def decorate(function: Callable[..., Any]) -> Any:
+        if settings.DISABLE_JIT:
+            # in machine code, too, integers wrap round and 1 / 0 is infinite without a word
+            return np.errstate(all="ignore")(function)
         if CACHE is None:
             return njit(error_model="numpy", **options)(function)
         # numba reads the folder's name at this moment, once for each function

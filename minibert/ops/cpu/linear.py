@@ -25,6 +25,7 @@ def linear_forward(
     bias: Array,  # (C_out,)
 ) -> Array:  # y (..., C_out)
     """Return y = x Wᵀ + b."""
+    check_shape("weight", weight, (None, None))
     check_float("x", x, like=weight)
     check_float("bias", bias, like=weight)
     check_shape("x", x, (*x.shape[:-1], weight.shape[1]))
@@ -39,6 +40,7 @@ def linear_backward(
     weight: Array,  # (C_out, C_in)
 ) -> tuple[Array, Array, Array]:  # dx (..., C_in), dweight (C_out, C_in), dbias (C_out,)
     """Return dx = dy W, dW = dyᵀ x and db, the sum of dy over all rows."""
+    check_shape("weight", weight, (None, None))
     check_float("x", x, like=weight)
     check_float("dy", dy, like=weight)
     check_shape("x", x, (*x.shape[:-1], weight.shape[1]))

@@ -80,6 +80,8 @@ def fit(array: Array) -> Array:
 
 def rows(array: Array) -> Array:  # (..., C) → (N, C)
     """Return a fit array with all axes but the last made one."""
+    if array.ndim == 0:
+        raise ValueError("got a single number, expected an array of at least one axis")
     width = array.shape[-1]
     return fit(array).reshape(array.size // width if width else 0, width)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from minibert.arrays import Array, check_float, check_shape
+from minibert.arrays import Array, check_array, check_float, check_number, check_shape
 from minibert.ops.cpu.dropout import drop_row, dropout_numbers
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.linear import SHARE, add_rows
@@ -133,18 +133,22 @@ def add_norm_forward(
     seed: int,
 ) -> tuple[Array, Array, Array]:  # y (..., C), x_hat (..., C), rstd (..., 1)
     """Return LayerNorm(residual + dropout(x)), and what backward needs."""
-    check_float("residual", residual, like=weight)
-    check_shape("residual", residual, x.shape)
+    check_array("residual", residual)
     return normalise_rows(x, residual, weight, bias, eps, rate, seed)
 
 
 def normalise_rows(
     x: Array, residual: Array | None, weight: Array, bias: Array, eps: float, rate: float, seed: int
 ) -> tuple[Array, Array, Array]:
+    check_shape("weight", weight, (None,))
+    check_number("eps", eps)
     check_float("x", x, like=weight)
     check_float("bias", bias, like=weight)
-    check_shape("weight", weight, x.shape[-1:])
-    check_shape("bias", bias, x.shape[-1:])
+    check_shape("x", x, (*x.shape[:-1], len(weight)))
+    check_shape("bias", bias, weight.shape)
+    if residual is not None:
+        check_float("residual", residual, like=weight)
+        check_shape("residual", residual, x.shape)
     numbers = dropout_numbers(rate, seed, x, x.size)
     flat = rows(x)
     y, x_hat = empty(flat.shape, x.dtype), empty(flat.shape, x.dtype)
@@ -168,9 +172,10 @@ def add_norm_backward(
     seed: int,
 ) -> tuple[Array, Array, Array, Array]:  # dx (..., C), dresidual (..., C), dweight, dbias (C,)
     """Return LayerNorm's gradient for the residual, the same through the mask for x, and sums."""
+    check_shape("weight", weight, (None,))
     for label, array in (("dy", dy), ("x_hat", x_hat), ("rstd", rstd)):
         check_float(label, array, like=weight)
-    check_shape("weight", weight, dy.shape[-1:])
+    check_shape("dy", dy, (*dy.shape[:-1], len(weight)))
     check_shape("x_hat", x_hat, dy.shape)
     check_shape("rstd", rstd, (*dy.shape[:-1], 1))
     low, high, threshold, scale = dropout_numbers(rate, seed, dy, dy.size)

@@ -16,17 +16,21 @@ AVX2 (6 x 2 x 8 lanes), 32 with AVX-512 (14 x 2 x 16) and on ARM (6 x 4 x 4).
 numba keeps no array in registers, so the tile is written in LLVM's own instructions by an
 ``@intrinsic``: Python that runs once, at compile time, and emits them.  LLVM spells vectors out for
 any processor, so the same code runs, slowly, where there is no vector unit.
+
+With the compiler switched off (NUMBA_DISABLE_JIT) NumPy does the same steps, and checks bounds.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import extending, types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.core.registry import cpu_target
 
+settings: Any = config
 # Any: calls of an intrinsic do not pass the typing context, which type checkers cannot know
 intrinsic: Any = extending.intrinsic
 
@@ -185,3 +189,26 @@ def tile_width(array: Any) -> int:
 def _tile_width(array):
     width = NR32 if array.dtype == types.float32 else NR64
     return lambda array: width
+
+
+def add_tile_in_numpy(
+    a: Any, a0: int, a_row: int, a_step: int,
+    b: Any, b0: int, b_step: int,
+    depth: int,
+    c: Any, c0: int, c_row: int,
+) -> None:  # fmt: skip
+    """Do what ``add_tile`` does."""
+    row, step, column = np.arange(MR)[:, None], np.arange(depth), np.arange(tile_width(c))
+    tile_a = a.reshape(-1)[a0 + row * a_row + step * a_step]
+    tile_b = b.reshape(-1)[b0 + step[:, None] * b_step + column]
+    c.reshape(-1)[c0 + row * c_row + column] += tile_a @ tile_b
+
+
+def copy_tile_row_in_numpy(source: Any, source0: int, target: Any, target0: int) -> None:
+    """Do what ``copy_tile_row`` does."""
+    width = tile_width(source)
+    target[target0 : target0 + width] = source[source0 : source0 + width]
+
+
+if settings.DISABLE_JIT:
+    add_tile, copy_tile_row = add_tile_in_numpy, copy_tile_row_in_numpy

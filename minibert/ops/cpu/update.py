@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import prange
 
-from minibert.arrays import Array, check_float, check_shape
+from minibert.arrays import Array, check_float
 from minibert.ops import update as reference
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import fit
@@ -89,11 +89,10 @@ def adamw(
     The kernel folds what is constant: lr/c₁ and 1/c₂ are formed once, and θ moves by
     lr/c₁ m / (√(v/c₂) + ε) + lr decay θ.
     """
-    for label, array in (("grad", grad), ("moment1", moment1), ("moment2", moment2)):
-        check_float(label, array, like=value)
-        check_shape(label, array, value.shape)
-    check_float("value", value)
-    check_shape("value", value, (None,))
+    reference.check_adamw(
+        value, grad, moment1, moment2, decayed, lr=lr, beta1=beta1, beta2=beta2, eps=eps,
+        decay=decay, correction1=correction1, correction2=correction2, grad_scale=grad_scale,
+    )  # fmt: skip
     changed = (value, moment1, moment2)
     if not all(array.flags.carray for array in changed):
         # a kernel would change a copy

@@ -116,8 +116,13 @@ class BertForPreTraining:
         self.params.allocate()
 
     def initialize(self, key: Key) -> None:
-        """Draw fresh weights, with the configuration's ``initializer_range``."""
+        """Draw fresh weights, with the configuration's ``initializer_range``.
+
+        The first layer starts by looking for likeness.  The others do not: [CLS] would see itself
+        there, and has the whole row to judge.
+        """
         self.params.initialize(key, self.config.initializer_range)
+        self.bert.layers[0].attention.look_for_likeness()
 
     def forward(
         self,

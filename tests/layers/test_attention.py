@@ -304,3 +304,19 @@ def test_backward_refuses_too(ops):
 def test_wrong_rate_is_named(ops, rate):
     with pytest.raises(ValueError, match=r"dropout rate is .*, expected 0 <= rate < 1"):
         ops.attention_forward(*three(1, 2, 3, 5, 4), None, 2, rate, 0)
+
+
+def test_looks_for_likeness_at_the_start(ops):
+    layer, store = build(lambda scope: MultiHeadAttention(scope, 64, 2, 0.0, ops), seed=3)
+    drawn, value = (store[f"part.{name}.weight"].value.copy() for name in ("query", "value"))
+    layer.look_for_likeness()
+    np.testing.assert_array_equal(store["part.query.weight"].value, 2 * drawn)
+    np.testing.assert_array_equal(store["part.key.weight"].value, 2 * drawn)
+    np.testing.assert_array_equal(store["part.value.weight"].value, value)
+    for name in ("query", "key"):
+        store[f"part.{name}.bias"].value[...] = 0
+    # rows 0 and 3 are the same word, and all words at right angles: nothing else is alike
+    _, cache = layer.forward(np.eye(64)[[0, 1, 2, 0]][None], None, None)
+    probs = attention_probs(cache.q, cache.k, None, 2, cache.lse)
+    same = np.array([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], bool)
+    assert (probs[:, :, same] > probs[:, :, ~same].max()).all()

@@ -118,8 +118,7 @@ class BertForPreTraining:
     def initialize(self, key: Key) -> None:
         """Draw fresh weights, with the configuration's ``initializer_range``.
 
-        The first layer starts by looking for likeness.  The others do not: [CLS] would see itself
-        there, and has the whole row to judge.
+        Half of the first layer's heads start by looking for likeness.
         """
         self.params.initialize(key, self.config.initializer_range)
         self.bert.layers[0].attention.look_for_likeness()

@@ -43,6 +43,7 @@ def test_the_first_folder_that_can_be_written_is_taken(monkeypatch, tmp_path) ->
 
 def test_code_with_bounds_checks_is_kept_apart(monkeypatch) -> None:
     """Else it would be used, several times slower, where nobody asked for the checks."""
+    monkeypatch.setattr(jit.settings, "BOUNDSCHECK", None)
     plain = jit.sources_digest()
     monkeypatch.setattr(jit.settings, "BOUNDSCHECK", 1)
     assert jit.sources_digest() != plain

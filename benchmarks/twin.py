@@ -3,13 +3,16 @@
 Two of them can be built.  The stock one is transformers' BertForPreTraining as it comes, which
 scores the vocabulary at every position, with PyTorch's default AdamW.  The best-effort one is what
 somebody who wants speed would write with the same parts: only masked rows reach the vocabulary,
-attention is PyTorch's fused one, and so is AdamW.
+attention is PyTorch's fused one, and so is AdamW.  For races it may also be compiled, or compute in
+bfloat16 where PyTorch's autocast thinks it fit.
 
 Needs torch and transformers: pip install -e ".[parity]"
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -30,9 +33,11 @@ class Twin:
     """A copy of ``model`` that trains as ``optimizer`` with gradient clipping does.
 
     The optimizer's settings and the choice of decayed weights are read from minibert's, so the two
-    cannot drift apart.  Neither has dropout: the model's rates must be 0.  A batch needs a masked
-    token and a next-sentence label that count, as a mean over none is not a number in PyTorch; the
-    stock form has one label for each place, so no place may be masked twice.
+    cannot drift apart.  PyTorch draws its dropout otherwise, so no number of a model with dropout
+    can be compared: its rates must be 0, unless ``dropout=True`` says that only its speed is of
+    interest.  A batch needs a masked token and a next-sentence label that count, as a mean over
+    none is not a number in PyTorch; the stock form has one label for each place, so no place may be
+    masked twice.
     """
 
     def __init__(
@@ -43,8 +48,12 @@ class Twin:
         clip_norm: float = 1.0,
         best_effort: bool = False,
         device: str = "cpu",
+        dropout: bool = False,
+        compiled: bool = False,
+        bfloat16: bool = False,
     ) -> None:
-        if model.config.hidden_dropout_prob or model.config.attention_probs_dropout_prob:
+        rates = model.config.hidden_dropout_prob, model.config.attention_probs_dropout_prob
+        if any(rates) and not dropout:
             raise ValueError("the model has dropout, which PyTorch draws otherwise: set it to 0")
         if not optimizer.bias_correction:
             raise ValueError("torch's AdamW always corrects its bias: use bias_correction=True")
@@ -70,6 +79,9 @@ class Twin:
             eps=optimizer.eps,
             fused=True if best_effort else None,
         )
+        self.autocast = torch.autocast(device, torch.bfloat16, enabled=bfloat16)
+        # dynamic: the number of masked rows differs from batch to batch
+        self.scored = torch.compile(self.loss, dynamic=True) if compiled else self.loss
 
     def copy_weights(self, model: BertForPreTraining) -> None:
         """Take over all values; the tied decoder has the embedding's, so it is not named."""
@@ -101,24 +113,49 @@ class Twin:
         """Return mean masked-word loss plus mean next-sentence loss."""
         if not self.best_effort:
             return self.model(**tensors).loss
-        hidden, pooled = self.model.bert(
-            **{name: tensors[name] for name in INTEGERS}, return_dict=False
-        )
-        rows = hidden.flatten(0, 1)[tensors["positions"]]  # (M, C)
-        scores = self.model.cls.predictions(rows)  # (M, V)
+        scores, next_scores = self.scores(tensors)
         masked = cross_entropy(scores, tensors["labels"])
-        next_scores = self.model.cls.seq_relationship(pooled)  # (B, 2)
         return masked + cross_entropy(
             next_scores, tensors["next_sentence_label"], ignore_index=IGNORED
         )
 
+    def scores(
+        self, tensors: dict[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # (M, V), (B, 2)
+        """Return the best effort's scores, of the masked rows alone and of the pairs."""
+        hidden, pooled = self.model.bert(
+            **{name: tensors[name] for name in INTEGERS}, return_dict=False
+        )
+        rows = hidden.flatten(0, 1)[tensors["positions"]]  # (M, C)
+        return self.model.cls.predictions(rows), self.model.cls.seq_relationship(pooled)
+
     def logits(self, batch: PretrainingBatch) -> tuple[Array, Array]:  # (B, T, V), (B, 2)
         tensors = self.tensors(batch)
-        with torch.no_grad():
+        with torch.no_grad(), self.evaluating():
             output = self.model(**{name: tensors[name] for name in INTEGERS})
         return output.prediction_logits.numpy(force=True), output.seq_relationship_logits.numpy(
             force=True
         )
+
+    def masked_loss(self, batches: Iterable[PretrainingBatch]) -> float:
+        """Return the mean masked-word loss over all batches; best effort only, without dropout."""
+        total, count = 0.0, 0
+        with torch.no_grad(), self.evaluating():
+            for batch in batches:
+                tensors = self.tensors(batch)
+                scores, _ = self.scores(tensors)
+                total += cross_entropy(scores, tensors["labels"], reduction="sum").item()
+                count += len(scores)
+        return total / max(count, 1)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Switch dropout off for a while."""
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train()
 
     def gradients(self, batch: PretrainingBatch) -> tuple[float, dict[str, Array]]:
         """Return the loss, and the gradient of every parameter by name."""
@@ -130,7 +167,8 @@ class Twin:
     def step(self, batch: PretrainingBatch, learning_rate: float) -> float:
         """Make one update, as ``minibert.training.loop.training_step`` does; return the loss."""
         self.optimizer.zero_grad()
-        loss = self.loss(self.tensors(batch))
+        with self.autocast:
+            loss = self.scored(self.tensors(batch))
         loss.backward()
         self.clip()
         for group in self.optimizer.param_groups:

@@ -665,7 +665,14 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "embedding_backward",
+        "vocab_cross_entropy_backward",
+        pytest.param("tanh_backward", marks=pytest.mark.slow),
+    ],
+)
 def test_whole_model_with_one_mistake(name):
     ops = get_ops("numpy")
     table = {key: getattr(ops, key) for key in dir(ops) if not key.startswith("_")}

@@ -211,6 +211,7 @@ def check_every_gradient(ops: Ops, **changes: Any) -> None:
     assert {result.name for result in results} == set(model.params.parameters)
 
 
+@pytest.mark.slow  # the gradient suite has a smaller one
 def test_every_gradient_against_finite_differences(ops: Ops) -> None:
     check_every_gradient(
         ops,

@@ -263,12 +263,7 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> A
     OpenBLAS do, then lose several times as much as those that sleep, and ratios mean little.
     """
     options = parser.parse_args(arguments)
-    plot = getattr(options, "plot", None)
-    for file in (options.json, plot):
-        if file and not file.absolute().parent.is_dir():
-            parser.error(f"there is no folder {file.absolute().parent}")
-    if plot and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        parser.error(f"{plot} does not end in .png, .svg or .pdf")
+    refuse_files(parser, options.json, getattr(options, "plot", None))
     options.busy = busy_cores()
     if options.busy > BUSY:
         print(
@@ -277,6 +272,15 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> A
             file=sys.stderr,
         )
     return options
+
+
+def refuse_files(parser: argparse.ArgumentParser, record: Path | None, plot: Path | None) -> None:
+    """Stop with the parser's error if a file has no folder to lie in, or is no known picture."""
+    for file in (record, plot):
+        if file and not file.absolute().parent.is_dir():
+            parser.error(f"there is no folder {file.absolute().parent}")
+    if plot and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        parser.error(f"{plot} does not end in .png, .svg or .pdf")
 
 
 def positive(text: str) -> int:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from measure import need, refuse_files
 
 from minibert.cli.launch import chosen_model
 from minibert.config import TrainConfig
@@ -183,17 +184,8 @@ def main() -> int:
         help=f"draw the curves, into {PICTURE} if no file is given",
     )  # fmt: skip
     options = parser.parse_args()
-    for file in (options.json, options.plot):  # now, and not after the training
-        if file and not file.absolute().parent.is_dir():
-            parser.error(f"there is no folder {file.absolute().parent}")
-    if options.plot and options.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        parser.error(f"{options.plot} does not end in .png, .svg or .pdf")
-    try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ModuleNotFoundError as error:
-        print(f'{error.name} is not installed: pip install -e ".[parity]"', file=sys.stderr)
-        return 2
+    refuse_files(parser, options.json, options.plot)  # now, and not after the training
+    need("torch", "transformers")
 
     settings, losses, apart = train(QUICK_STEPS if options.quick else STEPS)
     worst = int(apart.argmax())

@@ -178,18 +178,13 @@ def check_layer(
         name: value.copy() if isinstance(value, np.ndarray) else value
         for name, value in inputs.items()
     }
-    floats = {
-        name: value
-        for name, value in inputs.items()
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    }
     y, cache = layer.forward(**inputs)
     dy = key.child("upstream").generator().standard_normal(y.shape)
     store.zero_grad()
     gradients = layer.backward(dy, cache)
     return check_gradients(
         lambda: float(np.sum(dy * layer.forward(**inputs)[0])),
-        named(floats, gradients) | parameters_of(store),
+        named(floating(inputs), gradients) | parameters_of(store),
         key=key,
         **options,
     )
@@ -234,6 +229,15 @@ def check_model(
         key=key,
         **options,
     )
+
+
+def floating(inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the inputs that have a gradient: not keys, masks or ids."""
+    return {
+        name: value
+        for name, value in inputs.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    }
 
 
 def named(values: Mapping[str, Array], gradients: Any) -> dict[str, tuple[Array, Array]]:

@@ -92,7 +92,8 @@ class BertForPreTraining:
     4433468
 
     In training the last layer computes only the rows that the loss looks at, which changes no
-    gradient and saves a third of a 2-layer model's time; ``every_place=True`` computes them all.
+    gradient and saves a third of the multiplications of a 2-layer model; ``every_place=True``
+    computes them all.
     With dropout the two draw other masks, as these go by the place in the array.
     """
 

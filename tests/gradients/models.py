@@ -25,7 +25,7 @@ from tests.gradients.problems import (
     draw,
     each_tensor,
     gradient,
-    matched,
+    named,
     normal,
     parameters_of,
     same,
@@ -65,7 +65,7 @@ def head_problem(head: Any, store: ParamStore, hidden: Array, labels: Array, s: 
     dhidden = head.backward(dloss, cache)
     return Problem(
         lambda: total(dloss, head.forward(hidden, labels)[0]),
-        matched({"hidden": hidden}, (dhidden,)) | parameters_of(store),
+        named({"hidden": hidden}, dhidden) | parameters_of(store),
     )
 
 

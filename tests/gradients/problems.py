@@ -10,9 +10,11 @@ import numpy as np
 
 from minibert.arrays import Array
 from minibert.gradcheck import GradCheckError, check_gradients, four_point
+from minibert.gradcheck.check import floating, named, parameters_of
 from minibert.keys import Key
 from minibert.ops import Ops
 from minibert.params import ParamStore, Scope
+from tests.common import copies, normal
 
 
 class Setting(NamedTuple):
@@ -144,11 +146,6 @@ def same(what: str, got: Any, wanted: Any, tolerance: float = 1e-12) -> None:
         raise GradCheckError(f"{what} is wrong: {got.tolist()}, not {wanted.tolist()}")
 
 
-def normal(seed: int, *shape: int, mean: float = 0.0, std: float = 1.0) -> Array:
-    """Random float64 numbers; other seeds or shapes give others."""
-    return np.random.default_rng((seed, *shape)).normal(mean, std, shape)
-
-
 def upstream(y: Any, setting: Setting) -> Any:
     """Return dy for an output, an array of its shape or one number."""
     shape = np.shape(y)
@@ -173,9 +170,7 @@ def pair(
     y = forward(*values.values())
     dy = upstream(y, setting)
     gradients = backward(dy, *values.values())
-    return Problem(
-        lambda: total(dy, forward(*values.values())), matched(values, as_tuple(gradients))
-    )
+    return Problem(lambda: total(dy, forward(*values.values())), named(values, gradients))
 
 
 def layer(
@@ -186,21 +181,11 @@ def layer(
 ) -> Problem:
     """Return the problem of a layer: gradients of its floating inputs and of its parameters."""
     part, store = build(make, setting)
-    given = {
-        name: value.astype(setting.dtype if value.dtype.kind == "f" else value.dtype)
-        if isinstance(value, np.ndarray)
-        else value
-        for name, value in inputs.items()
-    }
-    floats = {
-        name: value
-        for name, value in given.items()
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    }
+    given = copies(inputs, setting.dtype)
     y, cache = part.forward(**given)
     dy = upstream(y, setting)
     gradients = part.backward(dy, cache)
-    tensors = matched(floats, as_tuple(gradients)) | parameters_of(store)
+    tensors = named(floating(given), gradients) | parameters_of(store)
     return Problem(lambda: total(dy, part.forward(**given)[0]), tensors, absolute)
 
 
@@ -221,20 +206,3 @@ def draw(store: ParamStore, setting: Setting, std: float = 0.7) -> None:
             parameter.value[...] = mean
         else:
             parameter.value[...] = normal(number, *parameter.shape, mean=mean, std=std)
-
-
-def matched(
-    values: Mapping[str, Array], gradients: tuple[Array, ...]
-) -> dict[str, tuple[Array, Array]]:
-    return {
-        name: (value, np.asarray(gradient))
-        for (name, value), gradient in zip(values.items(), gradients, strict=True)
-    }
-
-
-def parameters_of(store: ParamStore) -> dict[str, tuple[Array, Array]]:
-    return {parameter.name: (parameter.value, parameter.grad) for parameter in store}
-
-
-def as_tuple(gradients: Any) -> tuple[Array, ...]:
-    return () if gradients is None else gradients if isinstance(gradients, tuple) else (gradients,)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from minibert.arrays import Array
 from minibert.ops import Ops
 from minibert.params import ParamStore, Scope
+from tests.common import copies, normal
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 7, 8])  # 1, odd, even, prime
 WIDTHS = st.sampled_from([2, 3, 4, 5, 7, 8])  # where one number alone would have no gradient
@@ -21,11 +22,6 @@ SEEDS = st.integers(0, 2**32 - 1)
 RATES = st.sampled_from([0.0, 0.1, 0.5])
 EPS = st.sampled_from([1e-12, 1e-5, 0.3])
 few = settings(max_examples=12)
-
-
-def normal(seed: int, *shape: int, mean: float = 0.0, std: float = 1.0) -> Array:
-    """Random float64 numbers; other seeds or shapes give others."""
-    return np.random.default_rng((seed, *shape)).normal(mean, std, shape)
 
 
 def away_from_zero(x: Array) -> Array:
@@ -72,16 +68,6 @@ def floats_in(tree: Any) -> Iterator[Array]:
     elif isinstance(tree, tuple):
         for branch in tree:
             yield from floats_in(branch)
-
-
-def copies(inputs: Mapping[str, Any], dtype: Any = np.float64) -> dict[str, Any]:
-    """Copies of the inputs, the floating ones as ``dtype``."""
-    return {
-        name: value.astype(dtype if value.dtype.kind == "f" else value.dtype)
-        if isinstance(value, np.ndarray)
-        else value
-        for name, value in inputs.items()
-    }
 
 
 def as_tuple(gradients: Any) -> tuple[Array, ...]:

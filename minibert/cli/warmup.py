@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
+from typing import Annotated
+
+import typer
 
 from minibert.cli.options import ThreadsFlag, limit_threads
 from minibert.cli.screen import duration, progress
 
 
-def warmup(threads: ThreadsFlag = None) -> None:
-    """Compile all kernels once, for training (float32) and gradient checks (float64).
+def warmup(
+    double: Annotated[
+        bool, typer.Option("--double", help="For float64 too, which gradient checks use.")
+    ] = False,
+    threads: ThreadsFlag = None,
+) -> None:
+    """Compile all kernels, once after each installation.
 
-    They are kept on disk, so this is needed once after each installation; `minibert pretrain`
-    does it by itself.
+    They are kept on disk.  `minibert pretrain` does it by itself.
     """
     limit_threads(threads)
     import numpy as np
@@ -20,7 +27,7 @@ def warmup(threads: ThreadsFlag = None) -> None:
     from minibert.ops.cpu.warmup import warmup as compile_kernels
 
     start = time.monotonic()
-    for dtype in (np.float32, np.float64):
+    for dtype in (np.float32, np.float64) if double else (np.float32,):
         began = time.monotonic()
         count = 0
         with progress(f"compiling for {np.dtype(dtype)}") as show:

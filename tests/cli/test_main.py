@@ -179,8 +179,10 @@ def test_warmup_shows_what_it_compiles(cli: Command, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "minibert.ops.cpu", types.ModuleType("minibert.ops.cpu"))
     result = cli("warmup")
     assert result.status == 0, result.err
-    assert compiled == ["float32", "float64"]
+    assert compiled == ["float32"]
     assert "float32: 2 kernels ready" in result.out
+    assert cli("warmup", "--double").status == 0
+    assert compiled == ["float32", "float32", "float64"]
 
 
 def test_warnings_are_one_line(model_folder: Path, process: Command, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 
 from minibert.ops import Ops, cpu
 from minibert.ops.cpu import jit
-from minibert.ops.cpu.warmup import example_calls, warmup
+from minibert.ops.cpu.warmup import HELPERS_SHARE, example_calls, warmup
+from minibert.ops.cpu.warmup import main as compile_named
 
 
 def results(threads: int) -> list[bytes]:
@@ -88,9 +90,58 @@ def test_warmup_calls_every_operation() -> None:
     called: list[str] = []
     warmup(np.float32, progress=lambda name, index, total: called.append(f"{name} {index}/{total}"))
     names = [name for name, _ in example_calls(np.dtype(np.float32))]
-    assert called == [f"{name} {index}/{len(names)}" for index, name in enumerate(names)]
+    assert [line.split()[1] for line in called] == [f"{i}/{len(names)}" for i in range(len(names))]
+    assert sorted(line.split()[0] for line in called) == sorted(names)
+    assert set(HELPERS_SHARE) < set(names)
     expected = {name for name in vars(Ops) if not name.startswith("_")} - {"name", "adamw"}
     assert set(names) == expected
+
+
+def test_warmup_with_a_helper(tmp_path, monkeypatch) -> None:
+    """A process of its own compiles its share, once; where it cannot start, nothing is lost."""
+    started: list[list[str]] = []
+
+    class Process:
+        def __init__(self, command: list[str], **_: Any) -> None:
+            started.append(command)
+
+        def wait(self) -> None:
+            waited.append(len(called))
+
+        def kill(self) -> None: ...
+
+    def note(name: str, index: int, total: int) -> None:
+        called.append(name)
+
+    monkeypatch.setattr(jit, "CACHE", tmp_path)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("subprocess.Popen", Process)
+    for _ in range(2):
+        called: list[str] = []
+        waited: list[int] = []
+        warmup(np.float32, note)
+    assert len(started) == 1
+    assert started[0][1:4] == ["-m", "minibert.ops.cpu.warmup", "float32"]
+    assert tuple(started[0][4:]) == HELPERS_SHARE
+    assert set(called[-len(HELPERS_SHARE) :]) == set(HELPERS_SHARE)
+
+    next(tmp_path.iterdir()).unlink()
+
+    def refuse(command: list[str], **_: Any) -> None:
+        raise OSError
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    warmup(np.float32)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_helper_compiles_what_it_is_told(monkeypatch) -> None:
+    called = []
+    for name in HELPERS_SHARE:
+        monkeypatch.setattr(cpu, name, lambda *values, name=name: called.append((name, values)))
+    compile_named(["float64", "gelu_forward"])
+    assert [name for name, _ in called] == ["gelu_forward"]
+    assert called[0][1][0].dtype == np.float64
 
 
 def test_machine_code_is_kept_apart_when_any_source_changes(tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""The two functions written in LLVM's instructions, compiled here, against their NumPy twins."""
+"""The functions written in LLVM's instructions, compiled here, against their NumPy twins."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,13 @@ from numba import TypingError, njit
 from minibert.ops.cpu import tile
 from minibert.ops.cpu.tile import (
     MR,
+    NV,
     add_tile_in_numpy,
-    copy_tile_row_in_numpy,
+    copy_vector_in_numpy,
     host_shape,
+    start_tile_in_numpy,
     tile_width,
+    transpose_vectors_in_numpy,
 )
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -26,14 +29,40 @@ def compile_add_tile():
     return add
 
 
+def compile_start_tile():
+    @njit
+    def start(a, a0, a_row, a_step, b, b0, b_step, depth, c, c0, c_row, bias, bias0):
+        tile.start_tile(a, a0, a_row, a_step, b, b0, b_step, depth, c, c0, c_row, bias, bias0)
+
+    return start
+
+
+def compile_packed_tiles():
+    """Return both tiles with strides that are known when they are compiled, as in gemm.py."""
+
+    @njit
+    def add(a, a0, b, b0, depth, c, c0, c_row):
+        width = tile_width(c)
+        tile.add_tile(a, a0, 1, MR, b, b0, width, depth, c, c0, c_row)
+
+    @njit
+    def start(a, a0, b, b0, depth, c, c0, c_row, bias, bias0):
+        width = tile_width(c)
+        tile.start_tile(a, a0, 1, MR, b, b0, width, depth, c, c0, c_row, bias, bias0)
+
+    return add, start
+
+
+def whole_numbers(dtype: str, *sizes: int) -> list[np.ndarray]:
+    """Return arrays whose sums of products are exact in any order."""
+    generator = np.random.default_rng(0)
+    return [generator.integers(-9, 10, size).astype(dtype) for size in sizes]
+
+
 def check_add_tile(add, dtype: str) -> None:
     width = tile_width(np.zeros(1, dtype))
-    generator = np.random.default_rng(0)
-    for depth in (1, 2, 7):
-        a, b, c = (
-            generator.integers(-9, 10, size).astype(dtype)  # whole, so that every sum is exact
-            for size in (3 + MR * 20, 5 + 100 * depth, 7 + MR * 90)
-        )
+    for depth in (0, 1, 2, 4, 7, 13):
+        a, b, c = whole_numbers(dtype, 3 + MR * 20, 5 + 100 * max(depth, 1), 7 + MR * 90)
         for a_row, a_step in ((20, 1), (1, MR)):
             expected, actual = c.copy(), c.copy()
             add_tile_in_numpy(a, 3, a_row, a_step, b, 5, 100, depth, expected, 7, 90)
@@ -52,11 +81,30 @@ def test_tile_by_hand(dtype) -> None:
     c = np.ones((MR, width), dtype)
     compile_add_tile()(a, 0, 1, MR, b, 0, width, 1, c, 0, width)
     np.testing.assert_array_equal(c, 1 + np.outer(a, b))
+    bias = np.arange(width + 1).astype(dtype)
+    compile_start_tile()(a, 0, 1, MR, b, 0, width, 1, c, 0, width, bias, 1)
+    np.testing.assert_array_equal(c, bias[1:] + np.outer(a, b))
 
 
 @DTYPES
 def test_tile_equals_its_twin(dtype) -> None:
     check_add_tile(compile_add_tile(), dtype)
+
+
+@DTYPES
+@pytest.mark.parametrize("depth", [0, 1, 4, 7, 256])
+def test_tiles_of_packed_panels(dtype, depth) -> None:
+    width = tile_width(np.zeros(1, dtype))
+    add, start = compile_packed_tiles()
+    a, b, c, bias = whole_numbers(
+        dtype, 3 + max(depth, 1) * MR, 5 + max(depth, 1) * width, 7 + MR * 90, 9 + width
+    )
+    twins = ((add, add_tile_in_numpy, ()), (start, start_tile_in_numpy, (bias, 9)))
+    for compiled, twin, row in twins:
+        expected, actual = c.copy(), c.copy()
+        twin(a, 3, 1, MR, b, 5, width, depth, expected, 7, 90, *row)
+        compiled(a, 3, b, 5, depth, actual, 7, 90, *row)
+        np.testing.assert_array_equal(actual, expected)
 
 
 @DTYPES
@@ -66,18 +114,36 @@ def test_tile_without_fused_multiply_add(monkeypatch, dtype) -> None:
 
 
 @DTYPES
-def test_copy_of_a_row(dtype) -> None:
+def test_copy_of_a_vector(dtype) -> None:
     @njit
     def copy(source, source0, target, target0):
-        tile.copy_tile_row(source, source0, target, target0)
+        tile.copy_vector(source, source0, target, target0)
 
-    width = tile_width(np.zeros(1, dtype))
-    source = np.arange(3 * width).astype(dtype)
-    expected, actual = np.zeros((2, 3 * width), dtype)
-    copy_tile_row_in_numpy(source, 5, expected, 2)
+    lanes = tile_width(np.zeros(1, dtype)) // NV
+    source = np.arange(3 * lanes + 5).astype(dtype)
+    expected, actual = np.zeros((2, 3 * lanes), dtype)
+    copy_vector_in_numpy(source, 5, expected, 2)
     copy(source, 5, actual, 2)
     np.testing.assert_array_equal(actual, expected)
-    np.testing.assert_array_equal(np.flatnonzero(actual), 2 + np.arange(width))
+    np.testing.assert_array_equal(np.flatnonzero(actual), 2 + np.arange(lanes))
+
+
+@DTYPES
+def test_transposition_of_a_square(dtype) -> None:
+    @njit
+    def transpose(source, source0, source_row, target, target0, target_row):
+        tile.transpose_vectors(source, source0, source_row, target, target0, target_row)
+
+    lanes = tile_width(np.zeros(1, dtype)) // NV
+    source = np.arange((lanes + 1) * (lanes + 3)).reshape(lanes + 1, lanes + 3).astype(dtype)
+    expected, actual = np.zeros((2, lanes + 2, lanes + 1), dtype)
+    expected[1 : lanes + 1, 1 : lanes + 1] = source[1 : lanes + 1, 2 : lanes + 2].T
+    start, row = source.shape[1] + 2, source.shape[1]
+    transpose(source, start, row, actual, lanes + 2, lanes + 1)
+    np.testing.assert_array_equal(actual, expected)
+    actual[...] = 0
+    transpose_vectors_in_numpy(source, start, row, actual, lanes + 2, lanes + 1)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.skipif(tile.settings.DISABLE_JIT, reason="NumPy mixes dtypes")

@@ -14,7 +14,7 @@ from numba import prange
 
 from minibert.arrays import Array, check_float, check_shape
 from minibert.layers.attention import check_attention
-from minibert.ops.cpu.attention_head import attend_head, attend_head_backward
+from minibert.ops.cpu.attention_head import attend_head, attend_head_backward, room_bounds
 from minibert.ops.cpu.dropout import dropout_numbers
 from minibert.ops.cpu.jit import parallel
 from minibert.ops.cpu.memory import empty, fit
@@ -25,40 +25,43 @@ SCORES = 1 << 15  # scores in a block of queries, about
 
 
 @parallel
-def attend(q, k, v, mask, heads, block, scale, drops, context, lse, work):  # work (workers, size)
+def attend(q, k, v, mask, heads, scale, drops, context, lse, scores, memory, bounds):
     B, T, C = q.shape
-    S, D, workers = k.shape[1], C // heads, work.shape[0]
+    S, D, workers = k.shape[1], C // heads, memory.shape[0]
     for worker in prange(workers):
         for task in range(worker, B * heads, workers):
             b, h = task // heads, task % heads
             attend_head(
-                q[b], k[b], v[b], mask[b], h * D, D, block, scale, drops, task * T * S,
-                context[b], lse[b, h], work[worker],
+                q[b], k[b], v[b], mask[b], h * D, D, scale, drops, task * T * S,
+                context[b], lse[b, h], scores[worker, 0], memory[worker], bounds,
             )  # fmt: skip
 
 
 @parallel
-def attend_backward(dcontext, q, k, v, mask, heads, block, scale, drops, lse, dq, dk, dv, work):
+def attend_backward(
+    dcontext, q, k, v, mask, heads, scale, drops, lse, dq, dk, dv, scores, memory, bounds
+):
     B, T, C = q.shape
-    S, D, workers = k.shape[1], C // heads, work.shape[0]
+    S, D, workers = k.shape[1], C // heads, memory.shape[0]
     for worker in prange(workers):
         for task in range(worker, B * heads, workers):
             b, h = task // heads, task % heads
             attend_head_backward(
-                dcontext[b], q[b], k[b], v[b], mask[b], h * D, D, block, scale, drops,
-                task * T * S, lse[b, h], dq[b], dk[b], dv[b], work[worker],
+                dcontext[b], q[b], k[b], v[b], mask[b], h * D, D, scale, drops, task * T * S,
+                lse[b, h], dq[b], dk[b], dv[b], scores[worker], memory[worker], bounds,
             )  # fmt: skip
 
 
-def plan(q: Array, S: int, heads: int) -> tuple[int, int, int]:
-    """Return rows in a block of queries, and elements of memory for forward and backward."""
+def make_room(q: Array, S: int, heads: int, amount: int, kinds: int) -> tuple[Array, Array, Array]:
+    """Return memory for as many workers as there is work for: scores of ``kinds`` kinds, panels,
+    and how to cut these.
+    """
     B, T, C = q.shape
-    D, width = C // heads, tile_width(q)
-    row_d, row_s = -(-D // width) * width, -(-(S + MR) // width) * width
-    block = min(max(1, SCORES // (row_s * MR)), -(-T // MR)) * MR
-    forward = D * row_s + S * row_d + block * (2 * row_d + row_s)
-    backward = 2 * D * row_s + S * row_d + 2 * row_s * row_d + 3 * block * (row_d + row_s)
-    return block, forward, backward
+    block = min(max(1, SCORES // (S * MR)), -(-T // MR)) * MR
+    workers = min(threads_for(amount), B * heads)
+    bounds = room_bounds(block, S, C, C // heads, tile_width(q))
+    scores, memory = (workers, kinds, block, S), (workers, int(bounds[-1]))
+    return empty(scores, q.dtype), empty(memory, q.dtype), bounds
 
 
 def prepare(
@@ -91,10 +94,9 @@ def attention_forward(
     B, T, C = q.shape
     context, lse = empty(q.shape, q.dtype), empty((B, heads, T), q.dtype)
     if context.size:
-        block, size, _ = plan(q, k.shape[1], heads)
         amount = q.size * k.shape[1] // 4
-        work = empty((min(threads_for(amount), B * heads), size), q.dtype)
-        launch(attend, amount, q, k, v, seen, heads, block, scale, drops, context, lse, work)
+        room = make_room(q, k.shape[1], heads, amount, 1)
+        launch(attend, amount, q, k, v, seen, heads, scale, drops, context, lse, *room)
     return context, lse
 
 
@@ -118,25 +120,10 @@ def attention_backward(
     check_shape("lse", lse, (B, heads, T))
     dq, dk, dv = (empty(x.shape, q.dtype) for x in (q, k, v))
     if dq.size:
-        block, _, size = plan(q, k.shape[1], heads)
         amount = q.size * k.shape[1]
-        work = empty((min(threads_for(amount), B * heads), size), q.dtype)
+        room = make_room(q, k.shape[1], heads, amount, 3)
         launch(
-            attend_backward,
-            amount,
-            fit(dcontext),
-            q,
-            k,
-            v,
-            seen,
-            heads,
-            block,
-            scale,
-            drops,
-            fit(lse),
-            dq,
-            dk,
-            dv,
-            work,
-        )
+            attend_backward, amount,
+            fit(dcontext), q, k, v, seen, heads, scale, drops, fit(lse), dq, dk, dv, *room,
+        )  # fmt: skip
     return dq, dk, dv

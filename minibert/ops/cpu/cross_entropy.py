@@ -114,7 +114,7 @@ def vocab_cross_entropy_backward(
     check_shape("x", x, (None, table.shape[1]))
     check_shape("dlogits", dlogits, (len(x), len(table)))
     check_number("dloss", dloss)
-    dlogits = fit(dlogits)
-    dx = matmul(dlogits, fit(table), alpha=dloss)
-    dtable = matmul(dlogits, fit(x), transpose_a=True, alpha=dloss)
-    return dx, dtable, column_sums(dlogits) * table.dtype.type(dloss)
+    dlogits, scale = fit(dlogits), table.dtype.type(dloss)
+    dx = matmul(dlogits, table)
+    dtable = matmul(dlogits, x * scale, transpose_a=True)
+    return dx * scale, dtable, column_sums(dlogits) * scale

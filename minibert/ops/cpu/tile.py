@@ -33,6 +33,7 @@ from numba.core.registry import cpu_target
 settings: Any = config
 # Any: calls of an intrinsic do not pass the typing context, which type checkers cannot know
 intrinsic: Any = extending.intrinsic
+literal_intrinsic: Any = extending.intrinsic(prefer_literal=True)
 
 
 class TileShape(NamedTuple):
@@ -62,122 +63,270 @@ def host_shape() -> TileShape:
 
 MR, NV, VECTOR, FUSED = host_shape()
 NR32, NR64 = NV * VECTOR // 4, NV * VECTOR // 8  # columns of a tile of float32 and float64
+UNROLLED = 4  # steps of k between two jumps
+I32, I64 = ir.IntType(32), ir.IntType(64)
 
 
-@intrinsic
+class Emitter:
+    """Writes LLVM's instructions on vectors of one dtype: what several intrinsics need."""
+
+    def __init__(self, builder: Any, dtype: Any) -> None:
+        self.builder, self.size = builder, 4 if dtype == types.float32 else 8
+        self.real = ir.FloatType() if dtype == types.float32 else ir.DoubleType()
+        self.lanes = VECTOR // self.size
+        self.vector = ir.VectorType(self.real, self.lanes)
+
+    def after(self, pointer: Any, stride: Any, count: int = 1) -> Any:
+        return self.builder.gep(pointer, [self.builder.mul(stride, ir.Constant(I64, count))])
+
+    def vector_at(self, pointer: Any, number: int = 0) -> Any:
+        element = self.builder.gep(pointer, [ir.Constant(I64, number * self.lanes)])
+        return self.builder.bitcast(element, self.vector.as_pointer())
+
+    def load(self, pointer: Any) -> Any:
+        value = self.builder.load(pointer)
+        value.align = self.size
+        return value
+
+    def store(self, value: Any, pointer: Any) -> None:
+        self.builder.store(value, pointer).align = self.size
+
+    def shuffle(self, x: Any, y: Any, lanes: list[int]) -> Any:
+        """Pick lanes of x, and of y behind them."""
+        places = ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
+        return self.builder.shuffle_vector(x, y, places)
+
+    def to_all_lanes(self, x: Any) -> Any:
+        nothing = ir.Constant(self.vector, ir.Undefined)
+        one = self.builder.insert_element(nothing, x, ir.Constant(I32, 0))
+        return self.shuffle(one, nothing, [0] * self.lanes)
+
+    def multiply_add(self, x: Any, y: Any, z: Any) -> Any:
+        if not FUSED:
+            return self.builder.fadd(self.builder.fmul(x, y), z)
+        name = f"llvm.fma.v{self.lanes}f{8 * self.size}"
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        fma = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(fma, [x, y, z])
+
+    def prefetch(self, pointer: Any) -> None:
+        """Ask for a line of memory that will be read and written soon."""
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+        ask = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
+        to_write, keep, data = (ir.Constant(I32, n) for n in (1, 3, 1))
+        self.builder.call(ask, [self.builder.bitcast(pointer, byte), to_write, keep, data])
+
+    def repeat(self, rounds: Any, start: list[Any], body: Any) -> list[Any]:
+        """Let ``body`` make new values of old ones, ``rounds`` times; return the last."""
+        builder, before, zero = self.builder, self.builder.block, ir.Constant(I64, 0)
+        loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
+        builder.cbranch(builder.icmp_signed(">", rounds, zero), loop, done)
+        builder.position_at_end(loop)
+        old = [builder.phi(value.type) for value in (rounds, *start)]
+        left = builder.sub(old[0], ir.Constant(I64, 1))
+        new = [left, *body(old[1:])]
+        for phi, first, following in zip(old, (rounds, *start), new, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed(">", left, zero), loop, done)
+        builder.position_at_end(done)
+        last = [builder.phi(value.type) for value in start]
+        for phi, first, following in zip(last, start, new[1:], strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(following, loop)
+        return last
+
+    def sum_tile(self, a: Any, b: Any, strides: list[Any], depth: Any, sums: list[Any]) -> Any:
+        """Add Σ_k a[r, k] b[k, :] to the tile's vectors, which are listed row by row."""
+        a_row, a_step, b_step = strides
+
+        def step(values: list[Any]) -> list[Any]:
+            a, b, *old = values
+            row = [self.load(self.vector_at(b, v)) for v in range(NV)]
+            new = []
+            for r in range(MR):
+                a_rk = self.to_all_lanes(self.builder.load(self.after(a, a_row, r)))
+                new += [self.multiply_add(a_rk, row[v], old[r * NV + v]) for v in range(NV)]
+            return [self.after(a, a_step), self.after(b, b_step), *new]
+
+        def steps(values: list[Any]) -> list[Any]:
+            for _ in range(UNROLLED):
+                values = step(values)
+            return values
+
+        whole = self.builder.sdiv(depth, ir.Constant(I64, UNROLLED))
+        rest = self.builder.srem(depth, ir.Constant(I64, UNROLLED))
+        values = self.repeat(whole, [a, b, *sums], steps)
+        return self.repeat(rest, values, step)[2:]
+
+
+def tile_function(module: Any, dtype: Any, constants: list[int | None], *, start: bool) -> Any:
+    """Return the LLVM function that adds to a tile, or starts one; written on the first call.
+
+    It takes addresses of a, b, c and the bias, depth, c_row, and three strides.  Those that are the
+    same in every call are in the code.  It is called, not inlined: it works for a microsecond, and
+    would be compiled anew wherever it stands.
+    """
+    emit = Emitter(None, dtype)
+    numbers = "_".join("n" if number is None else str(number) for number in constants)
+    name = f"minibert_{'start' if start else 'add'}_tile_{dtype}_{numbers}"
+    address = emit.real.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [address] * 4 + [I64] * 5)
+    function = cgutils.get_or_insert_function(module, kind, name)
+    if function.blocks:
+        return function
+    function.linkage = "internal"  # every module has its own
+    function.attributes.add("noinline")
+    emit.builder = builder = ir.IRBuilder(function.append_basic_block("entry"))
+    a, b, c, bias, depth, c_row, *given = function.args
+    strides = [
+        stride if number is None else ir.Constant(I64, number)
+        for stride, number in zip(given, constants, strict=True)
+    ]
+    if start:
+        sums = [emit.load(emit.vector_at(bias, v)) for v in range(NV)] * MR
+    else:
+        for r in range(MR):  # it will take a while until they are needed
+            emit.prefetch(emit.after(c, c_row, r))
+        sums = [ir.Constant(emit.vector, [0.0] * emit.lanes)] * (MR * NV)
+    for number, value in enumerate(emit.sum_tile(a, b, strides, depth, sums)):
+        pointer = emit.vector_at(emit.after(c, c_row, number // NV), number % NV)
+        emit.store(value if start else builder.fadd(emit.load(pointer), value), pointer)
+    builder.ret_void()
+    return function
+
+
+def element(context: Any, builder: Any, kind: Any, array: Any, number: Any) -> Any:
+    """Return the address of an array's element."""
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [number])
+
+
+@literal_intrinsic
 def add_tile(
     typingctx: Any,
     a: Any, a0: Any, a_row: Any, a_step: Any,  # a[r, k] is element a0 + r a_row + k a_step
     b: Any, b0: Any, b_step: Any,  # b[k, j] is element b0 + k b_step + j
-    depth: Any,  # at least 1
+    depth: Any,
     c: Any, c0: Any, c_row: Any,  # c[r, j] is element c0 + r c_row + j
 ) -> Any:  # fmt: skip
     """Add Σ_{k < depth} a[r, k] b[k, j] to c[r, j] for r < MR and j < NR; no bounds are checked.
 
     ``a``, ``b`` and ``c`` are arrays, so they live as long as the call; all else counts elements.
     """
-    if a.dtype not in (types.float32, types.float64) or not a.dtype == b.dtype == c.dtype:
+    if not same_real(a, b, c):
         return None
-    single, size = a.dtype == types.float32, types.intp
-    signature = types.void(a, size, size, size, b, size, size, size, c, size, size)
-    lanes = VECTOR // (4 if single else 8)
+    n, constants = types.intp, [literal(x) for x in (a_row, a_step, b_step)]
+    a_row, a_step, b_step = map(stride_type, (a_row, a_step, b_step))
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        real = ir.FloatType() if single else ir.DoubleType()
-        vector, i32, i64 = ir.VectorType(real, lanes), ir.IntType(32), ir.IntType(64)
-        tile = [(r, v) for r in range(MR) for v in range(NV)]
-        _, _, a_row, a_step, _, _, b_step, depth, _, _, c_row = args
+        at_a, at_b, at_c = (
+            element(context, builder, sig.args[i], args[i], args[i + 1]) for i in (0, 4, 8)
+        )
+        add = tile_function(builder.module, sig.args[0].dtype, constants, start=False)
+        builder.call(add, [at_a, at_b, at_c, at_c, args[7], args[10], args[2], args[3], args[6]])
+        return context.get_dummy_value()
 
-        def first_element(position: int) -> Any:
-            array = context.make_array(sig.args[position])(context, builder, args[position])
-            return builder.gep(array.data, [args[position + 1]])
+    return types.void(a, n, a_row, a_step, b, n, b_step, n, c, n, n), codegen
 
-        def along(pointer: Any, row: Any, r: int) -> Any:
-            return builder.gep(pointer, [builder.mul(row, ir.Constant(i64, r))])
 
-        def vector_at(pointer: Any, v: int) -> Any:
-            element = builder.gep(pointer, [ir.Constant(i64, v * lanes)])
-            return builder.bitcast(element, vector.as_pointer())
+@literal_intrinsic
+def start_tile(
+    typingctx: Any,
+    a: Any, a0: Any, a_row: Any, a_step: Any,
+    b: Any, b0: Any, b_step: Any,
+    depth: Any,
+    c: Any, c0: Any, c_row: Any,
+    bias: Any, bias0: Any,  # bias[j] is element bias0 + j
+) -> Any:  # fmt: skip
+    """Set c[r, j] to bias[j] + Σ_{k < depth} a[r, k] b[k, j]; all else as in ``add_tile``."""
+    if not same_real(a, b, c, bias):
+        return None
+    n, constants = types.intp, [literal(x) for x in (a_row, a_step, b_step)]
+    a_row, a_step, b_step = map(stride_type, (a_row, a_step, b_step))
 
-        def load(pointer: Any) -> Any:
-            value = builder.load(pointer)
-            value.align = 4 if single else 8
-            return value
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        at_a, at_b, at_c, at_bias = (
+            element(context, builder, sig.args[i], args[i], args[i + 1]) for i in (0, 4, 8, 11)
+        )
+        start = tile_function(builder.module, sig.args[0].dtype, constants, start=True)
+        strides = [args[2], args[3], args[6]]
+        builder.call(start, [at_a, at_b, at_c, at_bias, args[7], args[10], *strides])
+        return context.get_dummy_value()
 
-        def to_all_lanes(x: Any) -> Any:
-            nothing = ir.Constant(vector, ir.Undefined)
-            one = builder.insert_element(nothing, x, ir.Constant(i32, 0))
-            zeros = ir.Constant(ir.VectorType(i32, lanes), [0] * lanes)
-            return builder.shuffle_vector(one, nothing, zeros)
+    return types.void(a, n, a_row, a_step, b, n, b_step, n, c, n, n, bias, n), codegen
 
-        def multiply_add(x: Any, y: Any, z: Any) -> Any:
-            if not FUSED:
-                return builder.fadd(builder.fmul(x, y), z)
-            name = f"llvm.fma.v{lanes}f{32 if single else 64}"
-            kind = ir.FunctionType(vector, [vector] * 3)
-            fma = cgutils.get_or_insert_function(builder.module, kind, name)
-            return builder.call(fma, [x, y, z])
 
-        a, b, c = first_element(0), first_element(4), first_element(8)
-        before = builder.block
-        loop, done = builder.append_basic_block("depth"), builder.append_basic_block("done")
-        builder.branch(loop)
+@intrinsic
+def copy_vector(typingctx: Any, source: Any, source0: Any, target: Any, target0: Any) -> Any:
+    """Copy as many elements as a vector has lanes, between two places of two arrays.
 
-        builder.position_at_end(loop)
-        k, a_k, b_k = builder.phi(i64), builder.phi(a.type), builder.phi(b.type)
-        sums = {rv: builder.phi(vector) for rv in tile}
-        row_b = [load(vector_at(b_k, v)) for v in range(NV)]
-        new_sums = {}
-        for r in range(MR):
-            a_rk = to_all_lanes(builder.load(along(a_k, a_row, r)))
-            for v in range(NV):
-                new_sums[r, v] = multiply_add(a_rk, row_b[v], sums[r, v])
-        next_k = builder.add(k, ir.Constant(i64, 1))
-        for phi, first, following in (
-            (k, ir.Constant(i64, 0), next_k),
-            (a_k, a, builder.gep(a_k, [a_step])),
-            (b_k, b, builder.gep(b_k, [b_step])),
-            *((sums[rv], ir.Constant(vector, [0.0] * lanes), new_sums[rv]) for rv in tile),
-        ):
-            phi.add_incoming(first, before)
-            phi.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", next_k, depth), loop, done)
+    LLVM would write a loop of so few steps out, number by number.
+    """
+    if not same_real(source, target):
+        return None
+    signature = types.void(source, types.intp, target, types.intp)
 
-        builder.position_at_end(done)
-        for r, v in tile:
-            pointer = vector_at(along(c, c_row, r), v)
-            store = builder.store(builder.fadd(load(pointer), new_sums[r, v]), pointer)
-            store.align = 4 if single else 8
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        emit = Emitter(builder, sig.args[0].dtype)
+        source, target = (
+            element(context, builder, sig.args[i], args[i], args[i + 1]) for i in (0, 2)
+        )
+        emit.store(emit.load(emit.vector_at(source)), emit.vector_at(target))
         return context.get_dummy_value()
 
     return signature, codegen
 
 
 @intrinsic
-def copy_tile_row(typingctx: Any, source: Any, source0: Any, target: Any, target0: Any) -> Any:
-    """Copy NR elements from ``source``, starting at element source0, to ``target``.
+def transpose_vectors(
+    typingctx: Any,
+    source: Any, source0: Any, source_row: Any,
+    target: Any, target0: Any, target_row: Any,
+) -> Any:  # fmt: skip
+    """Copy a square of as many rows as a vector has lanes, its rows becoming columns.
 
-    LLVM would write a loop of so few steps out, number by number.
+    Interleaving rows i and i + n/2 is one step of a perfect shuffle; after log2 n of them,
+    number j of row i has become number i of row j.
     """
-    single, size = source.dtype == types.float32, types.intp
-    signature = types.void(source, size, target, size)
-    lanes = VECTOR // (4 if single else 8)
+    if not same_real(source, target):
+        return None
+    size = types.intp
+    signature = types.void(source, size, size, target, size, size)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.FloatType() if single else ir.DoubleType(), lanes)
-        for v in range(NV):
-            pointers = []
-            for position in (0, 2):
-                array = context.make_array(sig.args[position])(context, builder, args[position])
-                first = builder.add(args[position + 1], ir.Constant(ir.IntType(64), v * lanes))
-                element = builder.gep(array.data, [first])
-                pointers.append(builder.bitcast(element, vector.as_pointer()))
-            value = builder.load(pointers[0])
-            store = builder.store(value, pointers[1])
-            value.align = store.align = 4 if single else 8
+        emit = Emitter(builder, sig.args[0].dtype)
+        n = emit.lanes
+        source, target = (
+            element(context, builder, sig.args[i], args[i], args[i + 1]) for i in (0, 3)
+        )
+        rows = [emit.load(emit.vector_at(emit.after(source, args[2], r))) for r in range(n)]
+        low = [lane for i in range(n // 2) for lane in (i, n + i)]
+        high = [lane + n // 2 for lane in low]
+        for _ in range(n.bit_length() - 1):
+            pairs = zip(rows[: n // 2], rows[n // 2 :], strict=True)
+            rows = [emit.shuffle(x, y, lanes) for x, y in pairs for lanes in (low, high)]
+        for r, row in enumerate(rows):
+            emit.store(row, emit.vector_at(emit.after(target, args[5], r)))
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+def literal(kind: Any) -> int | None:
+    """Return the number that an argument is known to be when a kernel is compiled, if it is."""
+    return getattr(kind, "literal_value", None)
+
+
+def stride_type(kind: Any) -> Any:
+    """Return the type for the signature; numba finds code by it, so a constant must stand in it."""
+    return types.intp if literal(kind) is None else kind
+
+
+def same_real(*arrays: Any) -> bool:
+    """Return whether arrays, given as types, are of one dtype that tiles are made of."""
+    first = arrays[0].dtype
+    return first in (types.float32, types.float64) and all(x.dtype == first for x in arrays)
 
 
 def tile_width(array: Any) -> int:
@@ -198,17 +347,41 @@ def add_tile_in_numpy(
     c: Any, c0: int, c_row: int,
 ) -> None:  # fmt: skip
     """Do what ``add_tile`` does."""
+    start_tile_in_numpy(
+        a, a0, a_row, a_step, b, b0, b_step, depth, c, c0, c_row, c.reshape(-1),
+        c0 + np.arange(MR)[:, None] * c_row,
+    )  # fmt: skip
+
+
+def start_tile_in_numpy(
+    a: Any, a0: int, a_row: int, a_step: int,
+    b: Any, b0: int, b_step: int,
+    depth: int,
+    c: Any, c0: int, c_row: int,
+    bias: Any, bias0: Any,
+) -> None:  # fmt: skip
+    """Do what ``start_tile`` does."""
     row, step, column = np.arange(MR)[:, None], np.arange(depth), np.arange(tile_width(c))
     tile_a = a.reshape(-1)[a0 + row * a_row + step * a_step]
     tile_b = b.reshape(-1)[b0 + step[:, None] * b_step + column]
-    c.reshape(-1)[c0 + row * c_row + column] += tile_a @ tile_b
+    c.reshape(-1)[c0 + row * c_row + column] = bias[bias0 + column] + tile_a @ tile_b
 
 
-def copy_tile_row_in_numpy(source: Any, source0: int, target: Any, target0: int) -> None:
-    """Do what ``copy_tile_row`` does."""
-    width = tile_width(source)
-    target[target0 : target0 + width] = source[source0 : source0 + width]
+def copy_vector_in_numpy(source: Any, source0: int, target: Any, target0: int) -> None:
+    """Do what ``copy_vector`` does."""
+    n = tile_width(source) // NV
+    target.reshape(-1)[target0 : target0 + n] = source.reshape(-1)[source0 : source0 + n]
+
+
+def transpose_vectors_in_numpy(
+    source: Any, source0: int, source_row: int, target: Any, target0: int, target_row: int
+) -> None:
+    """Do what ``transpose_vectors`` does."""
+    i = np.arange(tile_width(source) // NV)
+    square = source.reshape(-1)[source0 + i[:, None] * source_row + i]
+    target.reshape(-1)[target0 + i[:, None] * target_row + i] = square.T
 
 
 if settings.DISABLE_JIT:
-    add_tile, copy_tile_row = add_tile_in_numpy, copy_tile_row_in_numpy
+    add_tile, start_tile = add_tile_in_numpy, start_tile_in_numpy
+    copy_vector, transpose_vectors = copy_vector_in_numpy, transpose_vectors_in_numpy

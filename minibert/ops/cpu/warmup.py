@@ -1,20 +1,31 @@
 """Compile every kernel, by calling each operation once on a few numbers.
 
-Machine code is kept on disk, so after the first time this takes a fraction of a second.
+Machine code is kept on disk, so after the first time this takes a fraction of a second.  Compiling
+takes half a minute on one core: where there are two, a second process does half of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
 
 from minibert.arrays import IGNORED
 from minibert.ops import cpu
+from minibert.ops.cpu import jit
 
 Progress = Callable[[str, int, int], None]
 """Told an operation's name, its number from 0, and how many there are, before it is compiled."""
+
+HELPERS_SHARE = ("attention_forward", "attention_backward", "gelu_forward", "softmax_forward")
+"""Operations that take half of the time, with few kernels of the others."""
 
 
 def warmup(dtype: Any = np.float32, progress: Progress = lambda name, index, total: None) -> None:
@@ -22,15 +33,48 @@ def warmup(dtype: Any = np.float32, progress: Progress = lambda name, index, tot
 
     Every operation of the backend is called, at sizes that take each of its paths.
     """
-    calls = example_calls(np.dtype(dtype))
-    for index, (name, arguments) in enumerate(calls):
-        progress(name, index, len(calls))
-        getattr(cpu, name)(*arguments)
+    dtype = np.dtype(dtype)
+    calls = example_calls(dtype)
+    first = [call for call in calls if call[0] not in HELPERS_SHARE]
+    last = [call for call in calls if call[0] in HELPERS_SHARE]
+    done = jit.CACHE / f"compiled-{dtype}-{get_host_cpu_name()}" if jit.CACHE else None
+    with helper(dtype, done) as finish:
+        for index, (name, arguments) in enumerate([*first, *last]):
+            progress(name, index, len(calls))
+            if index == len(first):
+                finish()
+            getattr(cpu, name)(*arguments)
     parameters = [np.zeros(70, dtype) for _ in range(4)]
     cpu.adamw(
         *parameters, lr=0.1, beta1=0.9, beta2=0.98, eps=1e-6, decay=0.01, decayed=40,
         correction1=0.1, correction2=0.1, grad_scale=1.0,
     )  # fmt: skip
+    if done:
+        done.touch()
+
+
+@contextmanager
+def helper(dtype: np.dtype[Any], done: Path | None) -> Iterator[Callable[[], object]]:
+    """Let a second process compile its share; yield what waits for it.
+
+    What it leaves in the folder for machine code is found there.  Should it fail, nothing is there,
+    and this process compiles all by itself.
+    """
+    if done is None or done.exists() or (os.cpu_count() or 1) < 2:
+        yield lambda: None
+        return
+    command = [sys.executable, "-m", "minibert.ops.cpu.warmup", str(dtype), *HELPERS_SHARE]
+    silent = subprocess.DEVNULL
+    try:
+        process = subprocess.Popen(command, stdin=silent, stdout=silent, stderr=silent)
+    except OSError:
+        yield lambda: None
+        return
+    try:
+        yield process.wait
+    finally:
+        process.kill()
+        process.wait()
 
 
 def example_calls(dtype: np.dtype[Any]) -> list[tuple[str, tuple[Any, ...]]]:
@@ -71,3 +115,15 @@ def example_calls(dtype: np.dtype[Any]) -> list[tuple[str, tuple[Any, ...]]]:
         ("global_norm", (zeros(70),)),
     ]
     return calls
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Call the named operations with a dtype: the helper's whole work."""
+    dtype, *names = arguments
+    for name, values in example_calls(np.dtype(dtype)):
+        if name in names:
+            getattr(cpu, name)(*values)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

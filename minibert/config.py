@@ -20,7 +20,7 @@ PRESETS = {  # name: (layers, width, heads)
     "large": (24, 1024, 16),
 }
 ACTIVATION_NAMES = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
-OPTIMIZERS = ("adamw", "bertadam")
+OPTIMIZERS = ("muon", "adamw", "bertadam")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class TrainConfig:
     weight_decay: float = 0.01
     beta2: float = 0.98
     clip_norm: float = 1.0
-    optimizer: str = "adamw"
+    optimizer: str = "muon"
     masked_weight: float = 1.0
     next_weight: float = 1.0
     mask_probability: float = 0.15

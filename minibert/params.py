@@ -29,6 +29,7 @@ class Spec(NamedTuple):
     shape: tuple[int, ...]
     init: Init
     decay: bool
+    hidden: bool = False  # a matrix whose output goes on to other layers
 
 
 class Parameter:
@@ -91,9 +92,15 @@ class Scope:
         return Scope(self.store, self.prefix + "".join(f"{part}." for part in parts))
 
     def declare(
-        self, name: str, shape: tuple[int, ...], *, init: Init, decay: bool = True
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        *,
+        init: Init,
+        decay: bool = True,
+        hidden: bool = False,
     ) -> Parameter:
-        return self.store.declare(Spec(self.prefix + name, shape, init, decay))
+        return self.store.declare(Spec(self.prefix + name, shape, init, decay, hidden))
 
 
 class ParamStore:
@@ -211,11 +218,16 @@ class ParamStore:
             )
         return [self.parameters[name] for name in names]
 
-    def trainable_runs(self) -> list[tuple[int, int]]:
-        """Return (start, stop) of each stretch of the buffers without a frozen parameter."""
+    def trainable_runs(
+        self, which: Callable[[Parameter], bool] = lambda parameter: True
+    ) -> list[tuple[int, int]]:
+        """Return (start, stop) of each stretch of the buffers without a frozen parameter.
+
+        Or, if told which parameters are meant, without any other.
+        """
         runs: list[tuple[int, int]] = []
         for start, stop, parameter in self.layout:
-            if parameter.frozen:
+            if parameter.frozen or not which(parameter):
                 continue
             if runs and runs[-1][1] == start:
                 start = runs.pop()[0]

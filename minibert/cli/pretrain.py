@@ -108,7 +108,7 @@ def pretrain(
         float, flag("--clip-norm", STEPS, "The gradient's largest norm.")
     ] = DEFAULT.clip_norm,
     optimizer: Annotated[
-        str, flag("--optimizer", STEPS, "adamw, or bertadam: without bias correction.")
+        str, flag("--optimizer", STEPS, "muon, adamw, or bertadam: AdamW without bias correction.")
     ] = DEFAULT.optimizer,
     masked_weight: Annotated[
         float, flag("--masked-weight", TASKS, "Weight of the masked words' loss.")

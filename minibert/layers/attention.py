@@ -165,20 +165,6 @@ class MultiHeadAttention:
         self.key = Linear(scope.child("key"), width, width, ops)
         self.value = Linear(scope.child("value"), width, width, ops)
 
-    def look_for_likeness(self) -> None:
-        """Let half of the heads start with keys equal to queries, both twice as large as drawn.
-
-        Then a score is |W x|² for a token with itself and ⟨W x, W y⟩ for two, largest where they
-        share word, place or segment.  Heads of independent draws have scores near 0 at first: every
-        token sees the mean of its row.  That is a start for what concerns the whole row, but half
-        of a short run passes before such a head looks anywhere.
-        Source: Trockman and Kolter, Mimetic Initialization of Self-Attention Layers (2023).
-        """
-        width = self.query.weight.shape[0]
-        rows = self.heads // 2 * (width // self.heads)  # of the weight: heads lie side by side
-        self.query.weight.value[:rows] *= 2
-        self.key.weight.value[:rows] = self.query.weight.value[:rows]
-
     def forward(
         self,
         x: Array,  # (B, T, C), asks

@@ -48,11 +48,18 @@ class LinearCache(NamedTuple):
 
 
 class Linear:
-    """A weight and a bias, named ``<scope>.weight`` and ``<scope>.bias``."""
+    """A weight and a bias, named ``<scope>.weight`` and ``<scope>.bias``.
 
-    def __init__(self, scope: Scope, in_features: int, out_features: int, ops: Ops) -> None:
+    ``hidden`` tells an optimizer that the output goes on to other layers, and not to a loss.
+    """
+
+    def __init__(
+        self, scope: Scope, in_features: int, out_features: int, ops: Ops, *, hidden: bool = True
+    ) -> None:
         self.ops = ops
-        self.weight = scope.declare("weight", (out_features, in_features), init="normal")
+        self.weight = scope.declare(
+            "weight", (out_features, in_features), init="normal", hidden=hidden
+        )
         self.bias = scope.declare("bias", (out_features,), init="zeros", decay=False)
 
     def forward(self, x: Array) -> tuple[Array, LinearCache]:  # (..., C_in) → (..., C_out)

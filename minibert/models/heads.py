@@ -92,7 +92,7 @@ class NextSentenceHead:
 
     def __init__(self, scope: Scope, width: int, ops: Ops) -> None:
         self.ops = ops
-        self.dense = Linear(scope, width, 2, ops)
+        self.dense = Linear(scope, width, 2, ops, hidden=False)
 
     def logits(self, pooled: Array) -> Array:  # (B, C) → (B, 2)
         return self.dense.forward(pooled)[0]

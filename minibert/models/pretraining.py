@@ -117,12 +117,8 @@ class BertForPreTraining:
         self.params.allocate()
 
     def initialize(self, key: Key) -> None:
-        """Draw fresh weights, with the configuration's ``initializer_range``.
-
-        Half of the first layer's heads start by looking for likeness.
-        """
+        """Draw fresh weights, with the configuration's ``initializer_range``."""
         self.params.initialize(key, self.config.initializer_range)
-        self.bert.layers[0].attention.look_for_likeness()
 
     def forward(
         self,

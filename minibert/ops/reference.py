@@ -23,7 +23,7 @@ from minibert.layers.embedding import embedding_backward, embedding_forward
 from minibert.layers.layernorm import layernorm_backward, layernorm_forward
 from minibert.layers.linear import linear_backward, linear_forward
 from minibert.layers.softmax import softmax_backward, softmax_forward
-from minibert.ops.update import adamw, global_norm
+from minibert.ops.update import adamw, global_norm, orthogonalize
 
 name = "numpy"
 
@@ -49,6 +49,7 @@ __all__ = [
     "linear_backward",
     "linear_forward",
     "name",
+    "orthogonalize",
     "relu_backward",
     "relu_forward",
     "softmax_backward",

@@ -41,9 +41,15 @@ class AdamW:
         Frozen ones, and their moments, are left out: the buffers are updated in the stretches
         between them.  With nothing frozen that is one stretch, the whole.
         """
+        self.update_stretches(self.params.trainable_runs(), learning_rate, grad_scale)
+
+    def update_stretches(
+        self, stretches: list[tuple[int, int]], learning_rate: float, grad_scale: float
+    ) -> None:
+        """Move parts of the buffers one step."""
         self.updates += 1
         correct, params = self.bias_correction, self.params
-        for start, stop in params.trainable_runs():
+        for start, stop in stretches:
             run = slice(start, stop)
             self.ops.adamw(
                 params.value[run],

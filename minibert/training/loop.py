@@ -3,7 +3,7 @@
 One step, which the code below follows line by line:
 
     batches ─ forward ─ loss ─ backward ─┐  accumulated over the step's micro-batches
-                                         └ norm ─ clip ─ AdamW ─ log ─ evaluate ─ save
+                                         └ norm ─ clip ─ update ─ log ─ evaluate ─ save
 
 Everything random in step s comes from the run's key and s, so a run needs no other state than
 the weights, the two moments and the number of steps behind it.

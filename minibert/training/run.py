@@ -37,6 +37,7 @@ from minibert.training.blanks import choose_blanks
 from minibert.training.evaluate import Blank
 from minibert.training.loop import Position
 from minibert.training.metrics import MetricsFile
+from minibert.training.muon import Muon
 
 if TYPE_CHECKING:
     from minibert.ops import Ops
@@ -213,13 +214,7 @@ def assemble(
         text=text,
         model=model,
         tokenizer=tokenizer,
-        optimizer=AdamW(
-            model.params,
-            model.ops,
-            beta2=config.beta2,
-            weight_decay=config.weight_decay,
-            bias_correction=config.optimizer == "adamw",
-        ),
+        optimizer=make_optimizer(config, model),
         source=source(training, "training"),
         eval_batches=[evaluation.batch(index) for index in range(count)],
         blanks=choose_blanks(held_out, tokenizer, key.child("blanks")),
@@ -227,6 +222,17 @@ def assemble(
         position=position,
         corpus=corpus,
         text_facts=source_facts(text.files),
+    )
+
+
+def make_optimizer(config: TrainConfig, model: BertForPreTraining) -> AdamW:
+    make = Muon if config.optimizer == "muon" else AdamW
+    return make(
+        model.params,
+        model.ops,
+        beta2=config.beta2,
+        weight_decay=config.weight_decay,
+        bias_correction=config.optimizer != "bertadam",
     )
 
 

@@ -304,29 +304,3 @@ def test_backward_refuses_too(ops):
 def test_wrong_rate_is_named(ops, rate):
     with pytest.raises(ValueError, match=r"dropout rate is .*, expected 0 <= rate < 1"):
         ops.attention_forward(*three(1, 2, 3, 5, 4), None, 2, rate, 0)
-
-
-def test_half_of_the_heads_look_for_likeness_at_the_start(ops):
-    layer, store = build(lambda scope: MultiHeadAttention(scope, 96, 3, 0.0, ops), seed=3)
-    query, key, value = (store[f"part.{name}.weight"].value for name in ("query", "key", "value"))
-    before = query.copy(), key.copy(), value.copy()
-    layer.look_for_likeness()  # one head of three: 32 rows of the weights
-    np.testing.assert_array_equal(query[:32], 2 * before[0][:32])
-    np.testing.assert_array_equal(key[:32], query[:32])
-    np.testing.assert_array_equal(query[32:], before[0][32:])
-    np.testing.assert_array_equal(key[32:], before[1][32:])
-    np.testing.assert_array_equal(value, before[2])
-    for name in ("query", "key"):
-        store[f"part.{name}.bias"].value[...] = 0
-    # rows 0 and 3 are the same word, and all words at right angles: nothing else is alike
-    _, cache = layer.forward(np.eye(96)[[0, 1, 2, 0]][None], None, None)
-    probs = attention_probs(cache.q, cache.k, None, 3, cache.lse)[0, 0]
-    same = np.array([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], bool)
-    assert probs[same].min() > probs[~same].max()
-
-
-def test_a_single_head_stays_as_drawn(ops):
-    layer, store = build(lambda scope: MultiHeadAttention(scope, 4, 1, 0.0, ops), seed=3)
-    before = store.value.copy()
-    layer.look_for_likeness()
-    np.testing.assert_array_equal(store.value, before)

@@ -199,7 +199,7 @@ def test_changed_text_is_refused_on_resume(tmp_path, text) -> None:
         ({"steps": 1, "minutes": 1.0}, "either steps or minutes"),
         ({"learning_rate": float("nan")}, "learning_rate"),
         ({"held_out": 1.0}, "held_out"),
-        ({"optimizer": "sgd"}, "adamw, bertadam"),
+        ({"optimizer": "sgd"}, "muon, adamw, bertadam"),
         ({"masked_weight": 0, "next_weight": 0}, "nothing would be trained"),
     ],
 )

@@ -34,6 +34,7 @@ from minibert.ops.cpu.norm import (
     layernorm_backward,
     layernorm_forward,
 )
+from minibert.ops.cpu.orthogonal import orthogonalize
 from minibert.ops.cpu.softmax import softmax_backward, softmax_forward
 from minibert.ops.cpu.update import adamw, global_norm
 
@@ -61,6 +62,7 @@ __all__ = [
     "linear_backward",
     "linear_forward",
     "name",
+    "orthogonalize",
     "relu_backward",
     "relu_forward",
     "softmax_backward",

@@ -1,4 +1,4 @@
-"""The update: one pass over the flat buffers, and the gradient's norm."""
+"""AdamW in one pass over the flat buffers, and the gradient's norm."""
 
 from __future__ import annotations
 

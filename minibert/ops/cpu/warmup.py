@@ -113,6 +113,7 @@ def example_calls(dtype: np.dtype[Any]) -> list[tuple[str, tuple[Any, ...]]]:
         ("vocab_cross_entropy_forward", (zeros(3, C), zeros(V, C), zeros(V), labels)),
         ("vocab_cross_entropy_backward", (1.0, zeros(3, V), zeros(3, C), zeros(V, C))),
         ("global_norm", (zeros(70),)),
+        ("orthogonalize", (zeros(2, C, F), 1)),
     ]
     return calls
 

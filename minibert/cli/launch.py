@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.display import Preparation, preparing, training_display
-from minibert.cli.options import Backend
 from minibert.cli.screen import console, duration, print_table
 from minibert.config import BertConfig, TrainConfig
 
@@ -21,7 +20,7 @@ RUNS = Path("runs")
 DEFAULT_MINUTES = 5.0
 
 
-def started(folder: Path, given: Mapping[str, Any], backend: Backend) -> Run:
+def started(folder: Path, given: Mapping[str, Any], ops: str) -> Run:
     """Check all settings, then read the text and prepare a new run."""
     if given["minutes"] is None and given["steps"] is None:
         given = {**given, "minutes": DEFAULT_MINUTES}
@@ -39,18 +38,18 @@ def started(folder: Path, given: Mapping[str, Any], backend: Backend) -> Run:
     )
     with preparing() as status:
         status("starting")
-        run = start_run(folder, config, model_config, text, ops=backend.value, status=status)
-        compile_kernels(backend, status)
+        run = start_run(folder, config, model_config, text, ops=ops, status=status)
+        compile_kernels(ops, status)
     return run
 
 
-def resumed(folder: Path, backend: Backend) -> Run:
+def resumed(folder: Path, ops: str) -> Run:
     from minibert.training.run import resume_run
 
     with preparing() as status:
         status("starting")
-        run = resume_run(folder, ops=backend.value, status=status)
-        compile_kernels(backend, status)
+        run = resume_run(folder, ops=ops, status=status)
+        compile_kernels(ops, status)
     print(f"Going on with {folder} after step {run.position.step:,}.")
     return run
 
@@ -82,18 +81,19 @@ def initial_std(width: int) -> float:
     return round(0.02 * math.sqrt(768 / width), 4)
 
 
-def compile_kernels(backend: Backend, status: Preparation) -> None:
+def compile_kernels(name: str, status: Preparation) -> None:
     """Compile before the clock of the run starts to tick."""
-    if backend != Backend.numba:
+    if name == "numpy":
         return
     import numpy as np
 
+    from minibert.ops import get_ops
     from minibert.ops.cpu.warmup import warmup
 
     def tell(name: str, index: int, total: int) -> None:
         status(f"compiling the kernels, once after each installation: {index} of {total}")
 
-    warmup(np.float32, progress=tell)
+    warmup(np.float32, progress=tell, ops=get_ops(name))
 
 
 def train_and_report(run: Run) -> bool:

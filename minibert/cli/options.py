@@ -16,12 +16,29 @@ class Backend(StrEnum):
     numpy = "numpy"
 
 
+class Matmul(StrEnum):
+    own = "own"
+    blas = "blas"
+
+
+class Precision(StrEnum):
+    float32 = "float32"
+    bf16 = "bf16"
+
+
 Folder: TypeAlias = Annotated[
     Path,
     typer.Argument(metavar="DIR", help="A folder with a model, as `minibert pretrain` leaves."),
 ]
 BackendFlag: TypeAlias = Annotated[
     Backend, typer.Option("--backend", help="What computes: numba is compiled, numpy readable.")
+]
+MatmulFlag: TypeAlias = Annotated[
+    Matmul, typer.Option("--matmul", help="Whose matrix product: our own, or NumPy's BLAS.")
+]
+PrecisionFlag: TypeAlias = Annotated[
+    Precision,
+    typer.Option("--precision", help="bf16: multiply in bfloat16, where the processor can."),
 ]
 ThreadsFlag: TypeAlias = Annotated[
     int | None,
@@ -56,6 +73,31 @@ def limit_threads(count: int | None) -> None:
             os.environ[name] = str(count)
     elif (outside := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(outside) > 0:
         os.environ.setdefault("NUMBA_NUM_THREADS", outside)
+
+
+def ops_name(backend: Backend, matmul: Matmul, precision: Precision) -> str:
+    """Return the name for ``get_ops``; where the processor has no bfloat16, say so and go without.
+
+    Raises ValueError where the three do not go together.
+    """
+    if backend == Backend.numpy and (matmul == Matmul.blas or precision == Precision.bf16):
+        raise ValueError(
+            "--matmul and --precision are for the numba backend: leave out --backend numpy"
+        )
+    if precision == Precision.float32:
+        return "numba-blas" if matmul == Matmul.blas else backend.value
+    if matmul == Matmul.blas:
+        raise ValueError("NumPy's BLAS has no bfloat16: leave out --matmul or --precision")
+
+    from minibert.ops.cpu.tile import PAIRS
+
+    if PAIRS:
+        return "numba-bf16"
+    print(
+        "This processor cannot multiply in bfloat16 (AVX512_BF16): training in float32.",
+        file=sys.stderr,
+    )
+    return "numba"
 
 
 def check_output(path: Path, force: bool) -> None:

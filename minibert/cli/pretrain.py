@@ -18,7 +18,17 @@ from minibert.cli.launch import (
     started,
     train_and_report,
 )
-from minibert.cli.options import Backend, BackendFlag, ThreadsFlag, limit_threads
+from minibert.cli.options import (
+    Backend,
+    BackendFlag,
+    Matmul,
+    MatmulFlag,
+    Precision,
+    PrecisionFlag,
+    ThreadsFlag,
+    limit_threads,
+    ops_name,
+)  # fmt: skip
 from minibert.config import TrainConfig
 
 DEFAULT = TrainConfig(minutes=DEFAULT_MINUTES)
@@ -141,6 +151,8 @@ def pretrain(
         int, flag("--seed", RUN, "Decides everything random.", metavar="N")
     ] = DEFAULT.seed,
     backend: BackendFlag = Backend.numba,
+    matmul: MatmulFlag = Matmul.own,
+    precision: PrecisionFlag = Precision.float32,
     threads: ThreadsFlag = None,
 ) -> None:
     """Train a BERT on text: fill in masked words, and tell whether a sentence follows another.
@@ -156,12 +168,16 @@ def pretrain(
     folder = latest_run() if resume and out is None else out or next_free_run()
     if resume:
         refuse_other_flags(context)
-        run = resumed(folder, backend)
+        run = resumed(folder, ops_name(backend, matmul, precision))
     else:
         check_place(folder)
-        run = started(folder, context.params, backend)
+        run = started(folder, context.params, ops_name(backend, matmul, precision))
     if not train_and_report(run):
         sys.exit(INTERRUPTED)  # all is said: see errors.run on KeyboardInterrupt
+
+
+KEPT = ("resume", "out", "backend", "matmul", "precision", "threads")
+"""Flags that say where and how a run is computed, not what."""
 
 
 def refuse_other_flags(context: typer.Context) -> None:
@@ -169,6 +185,6 @@ def refuse_other_flags(context: typer.Context) -> None:
     for name in context.params:
         source = context.get_parameter_source(name)
         typed = source is not None and source.name == "COMMANDLINE"
-        if typed and name not in ("resume", "out", "backend", "threads"):
+        if typed and name not in KEPT:
             what = "FILES" if name == "files" else "--" + name.replace("_", "-")
             raise ValueError(f"--resume goes on as the run began: leave out {what}")

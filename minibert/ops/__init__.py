@@ -6,6 +6,9 @@ A backend is a module that has every name of the ``Ops`` protocol below:
     numba   compiled kernels for the processor, the default
     cupy    the same on a GPU (to come)
 
+and two that differ from numba only in how they multiply matrices: ``numba-blas`` by NumPy's BLAS,
+``numba-bf16`` in bfloat16 with sums in float32.
+
 A layer is handed its backend in the constructor and calls nothing else, so which kernels run is
 decided in one place, and two models in one program may use different ones.
 """
@@ -17,7 +20,12 @@ from typing import Protocol, cast
 
 from minibert.arrays import Array
 
-BACKENDS = {"numpy": "minibert.ops.reference", "numba": "minibert.ops.cpu"}
+BACKENDS = {
+    "numpy": "minibert.ops.reference",
+    "numba": "minibert.ops.cpu",
+    "numba-blas": "minibert.ops.cpu_blas",
+    "numba-bf16": "minibert.ops.cpu_bf16",
+}
 
 
 class Ops(Protocol):

@@ -149,6 +149,10 @@ def test_resume_refuses_a_truncated_checkpoint(cli: Command, text_file: Path) ->
         ("--optimizer magic", ["magic", "adamw"]),
         ("--vocab none.txt", ["none.txt"]),
         ("--vocab-size 10", ["10", "at least"]),
+        ("--backend numpy --matmul blas", ["--matmul", "numba"]),
+        ("--backend numpy --precision bf16", ["--precision", "numba"]),
+        ("--backend numba --matmul blas --precision bf16", ["BLAS", "bfloat16"]),
+        ("--precision float64", ["float64", "bf16"]),
     ],
 )
 def test_settings_that_are_refused(
@@ -157,6 +161,36 @@ def test_settings_that_are_refused(
     length = [] if "steps" in flags or "minutes" in flags else ["--steps", "2"]
     result = cli("pretrain", text_file, *TINY, *length, *flags.split(), "--out", "run")
     leaves_nothing(result, "run", *words)
+
+
+@pytest.mark.parametrize(
+    ("flags", "able", "ops", "notice"),
+    [
+        ("", False, "numba", ""),
+        ("--matmul blas", False, "numba-blas", ""),
+        ("--precision bf16", True, "numba-bf16", ""),
+        ("--precision bf16", False, "numba", "cannot multiply in bfloat16"),
+    ],
+)
+def test_which_product_is_used(
+    cli: Command,
+    text_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: str,
+    able: bool,
+    ops: str,
+    notice: str,
+) -> None:
+    used = []
+    monkeypatch.setattr("minibert.ops.cpu.tile.PAIRS", able)
+    monkeypatch.setattr(
+        "minibert.cli.launch.compile_kernels", lambda name, status: used.append(name)
+    )
+    steps = ["--steps", "2", "--out", "run", "--backend", "numba"]
+    result = cli("pretrain", text_file, *TINY, *steps, *flags.split())
+    assert result.status == 0, result.err
+    assert used == [ops]
+    assert (notice in result.err) if notice else "bfloat16" not in result.err
 
 
 @pytest.mark.parametrize(

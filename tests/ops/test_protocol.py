@@ -39,7 +39,9 @@ def test_backend_knows_its_name(backend: str) -> None:
 
 
 def test_unknown_backend_is_refused() -> None:
-    with pytest.raises(ValueError, match="'torch' is unknown, expected one of numpy, numba"):
+    with pytest.raises(
+        ValueError, match="'torch' is unknown, expected one of numpy, numba, numba-blas, numba-bf16"
+    ):
         get_ops("torch")
 
 

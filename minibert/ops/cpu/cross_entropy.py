@@ -9,7 +9,7 @@ from minibert.arrays import IGNORED, Array, check_float, check_number, check_sha
 from minibert.layers.cross_entropy import check_cross_entropy, cross_entropy_backward
 from minibert.ops.cpu.gemm import matmul
 from minibert.ops.cpu.jit import kernel, parallel
-from minibert.ops.cpu.linear import column_sums
+from minibert.ops.cpu.linear import Product, column_sums
 from minibert.ops.cpu.memory import empty, fit, fit_ids
 from minibert.ops.cpu.softmax import exp_row, row_max, scale_row
 from minibert.ops.cpu.threads import launch
@@ -89,16 +89,7 @@ def vocab_cross_entropy_forward(
     labels: Array,  # (M,)
 ) -> tuple[float, int, Array]:  # sum of the losses, right answers, dlogits (M, V)
     """Return the loss of logits = x Eᵀ + b, and their gradient where they stood."""
-    check_shape("table", table, (None, None))
-    check_float("x", x, like=table)
-    check_float("bias", bias, like=table)
-    check_shape("x", x, (None, table.shape[1]))
-    check_shape("bias", bias, (table.shape[0],))
-    # labels are checked against the shape before the product is spent on them
-    check_cross_entropy(np.broadcast_to(bias, (len(x), len(bias))), labels)
-    logits = matmul(fit(x), fit(table), fit(bias), transpose_b=True)
-    loss, right = loss_in_place(logits, labels, subtract=True)
-    return loss, right, logits
+    return vocab_forward_by(matmul, x, table, bias, labels)
 
 
 def vocab_cross_entropy_backward(
@@ -107,7 +98,30 @@ def vocab_cross_entropy_backward(
     x: Array,  # (M, C)
     table: Array,  # (V, C)
 ) -> tuple[Array, Array, Array]:  # dx (M, C), dtable (V, C), dbias (V,)
-    """Return dloss times a linear layer's backward; the products scale while they pack."""
+    """Return dloss times a linear layer's backward; it goes to the smaller factor or product."""
+    return vocab_backward_by(matmul, dloss, dlogits, x, table)
+
+
+def vocab_forward_by(
+    product: Product, x: Array, table: Array, bias: Array, labels: Array
+) -> tuple[float, int, Array]:
+    """Do what ``vocab_cross_entropy_forward`` does, with one of several ways to multiply."""
+    check_shape("table", table, (None, None))
+    check_float("x", x, like=table)
+    check_float("bias", bias, like=table)
+    check_shape("x", x, (None, table.shape[1]))
+    check_shape("bias", bias, (table.shape[0],))
+    # labels are checked against the shape before the product is spent on them
+    check_cross_entropy(np.broadcast_to(bias, (len(x), len(bias))), labels)
+    logits = product(fit(x), fit(table), fit(bias), transpose_b=True)
+    loss, right = loss_in_place(logits, labels, subtract=True)
+    return loss, right, logits
+
+
+def vocab_backward_by(
+    product: Product, dloss: float, dlogits: Array, x: Array, table: Array
+) -> tuple[Array, Array, Array]:
+    """Do what ``vocab_cross_entropy_backward`` does, with one of several ways to multiply."""
     check_shape("table", table, (None, None))
     check_float("x", x, like=table)
     check_float("dlogits", dlogits, like=table)
@@ -115,6 +129,6 @@ def vocab_cross_entropy_backward(
     check_shape("dlogits", dlogits, (len(x), len(table)))
     check_number("dloss", dloss)
     dlogits, scale = fit(dlogits), table.dtype.type(dloss)
-    dx = matmul(dlogits, table)
-    dtable = matmul(dlogits, x * scale, transpose_a=True)
+    dx = product(dlogits, fit(table))
+    dtable = product(dlogits, fit(x * scale), transpose_a=True)
     return dx * scale, dtable, column_sums(dlogits) * scale

@@ -24,6 +24,8 @@ Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import prange
 
@@ -221,10 +223,26 @@ def matmul(
     add_to: Array | None = None,  # (M, N), fit; changed
 ) -> Array:  # (M, N)
     """Return A B + bias, or add A B to an array; sizes must be checked, all dtypes the same."""
-    a, b = fit(a), fit(b)
+    return product_of(
+        fit(a), fit(b), bias,
+        transpose_a=transpose_a, transpose_b=transpose_b, dtype=a.dtype, add_to=add_to,
+    )  # fmt: skip
+
+
+def product_of(
+    a: Array,
+    b: Array,
+    bias: Array | None,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    dtype: np.dtype[Any],
+    add_to: Array | None = None,
+) -> Array:
+    """Do what ``matmul`` does, for fit operands of ``dtype``, or with pairs of bfloat16 along K."""
     K, M = a.shape if transpose_a else a.shape[::-1]
     N = b.shape[0] if transpose_b else b.shape[1]
-    dtype, width = a.dtype, tile_width(a)
+    width = tile_width(a)
     c = empty((M, N), dtype) if add_to is None else add_to
     if c.size == 0:
         return c
@@ -244,8 +262,8 @@ def matmul(
     launch(
         product, work,
         a, transpose_a, b, transpose_b, start, add_to is not None, c,
-        empty((workers, panels_size(highest, deepest, MR)), dtype),
-        empty((workers, panels_size(widest, deepest, width)), dtype),
+        empty((workers, panels_size(highest, deepest, MR)), a.dtype),
+        empty((workers, panels_size(widest, deepest, width)), a.dtype),
         empty((workers, (MR + 1) * width), dtype),
         down, across,
     )  # fmt: skip

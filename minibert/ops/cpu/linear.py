@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import prange
 
@@ -10,6 +12,9 @@ from minibert.ops.cpu.gemm import matmul
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import fit, rows
 from minibert.ops.cpu.threads import launch
+
+Product = Callable[..., Array]
+"""What takes the arguments of ``gemm.matmul`` and returns what it does."""
 
 SHARE = 64
 """Rows that one partial sum covers.
@@ -25,13 +30,7 @@ def linear_forward(
     bias: Array,  # (C_out,)
 ) -> Array:  # y (..., C_out)
     """Return y = x Wᵀ + b."""
-    check_shape("weight", weight, (None, None))
-    check_float("x", x, like=weight)
-    check_float("bias", bias, like=weight)
-    check_shape("x", x, (*x.shape[:-1], weight.shape[1]))
-    check_shape("bias", bias, weight.shape[:1])
-    y = matmul(rows(x), fit(weight), fit(bias), transpose_b=True)
-    return y.reshape(*x.shape[:-1], weight.shape[0])
+    return forward_by(matmul, x, weight, bias)
 
 
 def linear_backward(
@@ -40,14 +39,30 @@ def linear_backward(
     weight: Array,  # (C_out, C_in)
 ) -> tuple[Array, Array, Array]:  # dx (..., C_in), dweight (C_out, C_in), dbias (C_out,)
     """Return dx = dy W, dW = dyᵀ x and db, the sum of dy over all rows."""
+    return backward_by(matmul, dy, x, weight)
+
+
+def forward_by(product: Product, x: Array, weight: Array, bias: Array) -> Array:
+    """Do what ``linear_forward`` does, with one of several ways to multiply matrices."""
+    check_shape("weight", weight, (None, None))
+    check_float("x", x, like=weight)
+    check_float("bias", bias, like=weight)
+    check_shape("x", x, (*x.shape[:-1], weight.shape[1]))
+    check_shape("bias", bias, weight.shape[:1])
+    y = product(rows(x), fit(weight), fit(bias), transpose_b=True)
+    return y.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def backward_by(product: Product, dy: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Do what ``linear_backward`` does, with one of several ways to multiply matrices."""
     check_shape("weight", weight, (None, None))
     check_float("x", x, like=weight)
     check_float("dy", dy, like=weight)
     check_shape("x", x, (*x.shape[:-1], weight.shape[1]))
     check_shape("dy", dy, (*x.shape[:-1], weight.shape[0]))
     rows_dy, rows_x = rows(dy), rows(x)
-    dx = matmul(rows_dy, fit(weight))
-    dweight = matmul(rows_dy, rows_x, transpose_a=True)
+    dx = product(rows_dy, fit(weight))
+    dweight = product(rows_dy, rows_x, transpose_a=True)
     return dx.reshape(x.shape), dweight, column_sums(rows_dy)
 
 

@@ -41,13 +41,14 @@ class TileShape(NamedTuple):
     NV: int  # vectors to a row
     vector: int  # bytes in a vector
     fused: bool  # has the processor a fused multiply-add?
+    pairs: bool = False  # does it multiply pairs of bfloat16?
 
 
 def choose_shape(triple: str, features: str) -> TileShape:
     """Return the tile that fits the registers of the processor that numba compiles for."""
     has = set(features.split(","))
     if "+avx512f" in has:
-        return TileShape(14, 2, 64, fused=True)
+        return TileShape(14, 2, 64, fused=True, pairs="+avx512bf16" in has)
     if {"+avx2", "+fma"} <= has:
         return TileShape(6, 2, 32, fused=True)
     if triple.startswith(("aarch64", "arm64")):
@@ -61,27 +62,49 @@ def host_shape() -> TileShape:
     return choose_shape(triple, features)
 
 
-MR, NV, VECTOR, FUSED = host_shape()
+MR, NV, VECTOR, FUSED, PAIRS = host_shape()
 NR32, NR64 = NV * VECTOR // 4, NV * VECTOR // 8  # columns of a tile of float32 and float64
 UNROLLED = 4  # steps of k between two jumps
 I32, I64 = ir.IntType(32), ir.IntType(64)
 
 
+REALS = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: I32}
+
+
+class BFloat16(ir.Type):
+    """LLVM's type, which llvmlite does not know."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BFloat16)
+
+    def __hash__(self) -> int:
+        return hash("bfloat")
+
+
 class Emitter:
-    """Writes LLVM's instructions on vectors of one dtype: what several intrinsics need."""
+    """Writes LLVM's instructions on vectors of one dtype: what several intrinsics need.
+
+    Of int32, each element is a pair of bfloat16 numbers, and sums of their products are float32.
+    """
 
     def __init__(self, builder: Any, dtype: Any) -> None:
-        self.builder, self.size = builder, 4 if dtype == types.float32 else 8
-        self.real = ir.FloatType() if dtype == types.float32 else ir.DoubleType()
-        self.lanes = VECTOR // self.size
+        self.builder, self.size = builder, dtype.bitwidth // 8
+        self.real, self.lanes = REALS[dtype], VECTOR // self.size
         self.vector = ir.VectorType(self.real, self.lanes)
+        self.sums = (
+            ir.VectorType(ir.FloatType(), self.lanes) if dtype == types.int32 else self.vector
+        )
 
     def after(self, pointer: Any, stride: Any, count: int = 1) -> Any:
         return self.builder.gep(pointer, [self.builder.mul(stride, ir.Constant(I64, count))])
 
     def vector_at(self, pointer: Any, number: int = 0) -> Any:
         element = self.builder.gep(pointer, [ir.Constant(I64, number * self.lanes)])
-        return self.builder.bitcast(element, self.vector.as_pointer())
+        kind = ir.VectorType(pointer.type.pointee, self.lanes)
+        return self.builder.bitcast(element, kind.as_pointer())
 
     def load(self, pointer: Any) -> Any:
         value = self.builder.load(pointer)
@@ -102,10 +125,34 @@ class Emitter:
         return self.shuffle(one, nothing, [0] * self.lanes)
 
     def multiply_add(self, x: Any, y: Any, z: Any) -> Any:
+        """Return x y + z; of pairs, both products are added."""
+        if self.vector == self.sums:
+            return self.fused(x, y, z)
+        if PAIRS:
+            halves = ir.VectorType(BFloat16(), 2 * self.lanes)
+            kind = ir.FunctionType(self.sums, [self.sums, halves, halves])
+            name = f"llvm.x86.avx512bf16.dpbf16ps.{8 * VECTOR}"
+            dot = cgutils.get_or_insert_function(self.builder.module, kind, name)
+            x, y = (self.builder.bitcast(pair, halves) for pair in (x, y))
+            return self.builder.call(dot, [z, x, y])
+        for half in (self.upper_half, self.lower_half):
+            z = self.fused(half(x), half(y), z)
+        return z
+
+    def upper_half(self, pairs: Any) -> Any:
+        """Return the second numbers of pairs as float32: a bfloat16 is the upper half of one."""
+        mask = ir.Constant(self.vector, [-(1 << 16)] * self.lanes)
+        return self.builder.bitcast(self.builder.and_(pairs, mask), self.sums)
+
+    def lower_half(self, pairs: Any) -> Any:
+        shift = ir.Constant(self.vector, [16] * self.lanes)
+        return self.builder.bitcast(self.builder.shl(pairs, shift), self.sums)
+
+    def fused(self, x: Any, y: Any, z: Any) -> Any:
         if not FUSED:
             return self.builder.fadd(self.builder.fmul(x, y), z)
         name = f"llvm.fma.v{self.lanes}f{8 * self.size}"
-        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        kind = ir.FunctionType(self.sums, [self.sums] * 3)
         fma = cgutils.get_or_insert_function(self.builder.module, kind, name)
         return self.builder.call(fma, [x, y, z])
 
@@ -171,8 +218,8 @@ def tile_function(module: Any, dtype: Any, constants: list[int | None], *, start
     emit = Emitter(None, dtype)
     numbers = "_".join("n" if number is None else str(number) for number in constants)
     name = f"minibert_{'start' if start else 'add'}_tile_{dtype}_{numbers}"
-    address = emit.real.as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [address] * 4 + [I64] * 5)
+    read, written = (vector.element.as_pointer() for vector in (emit.vector, emit.sums))
+    kind = ir.FunctionType(ir.VoidType(), [read, read, written, written] + [I64] * 5)
     function = cgutils.get_or_insert_function(module, kind, name)
     if function.blocks:
         return function
@@ -189,7 +236,7 @@ def tile_function(module: Any, dtype: Any, constants: list[int | None], *, start
     else:
         for r in range(MR):  # it will take a while until they are needed
             emit.prefetch(emit.after(c, c_row, r))
-        sums = [ir.Constant(emit.vector, [0.0] * emit.lanes)] * (MR * NV)
+        sums = [ir.Constant(emit.sums, [0.0] * emit.lanes)] * (MR * NV)
     for number, value in enumerate(emit.sum_tile(a, b, strides, depth, sums)):
         pointer = emit.vector_at(emit.after(c, c_row, number // NV), number % NV)
         emit.store(value if start else builder.fadd(emit.load(pointer), value), pointer)
@@ -214,7 +261,7 @@ def add_tile(
 
     ``a``, ``b`` and ``c`` are arrays, so they live as long as the call; all else counts elements.
     """
-    if not same_real(a, b, c):
+    if not fit_together(a, b, c):
         return None
     n, constants = types.intp, [literal(x) for x in (a_row, a_step, b_step)]
     a_row, a_step, b_step = map(stride_type, (a_row, a_step, b_step))
@@ -240,7 +287,7 @@ def start_tile(
     bias: Any, bias0: Any,  # bias[j] is element bias0 + j
 ) -> Any:  # fmt: skip
     """Set c[r, j] to bias[j] + Σ_{k < depth} a[r, k] b[k, j]; all else as in ``add_tile``."""
-    if not same_real(a, b, c, bias):
+    if not fit_together(a, b, c, bias):
         return None
     n, constants = types.intp, [literal(x) for x in (a_row, a_step, b_step)]
     a_row, a_step, b_step = map(stride_type, (a_row, a_step, b_step))
@@ -326,17 +373,24 @@ def stride_type(kind: Any) -> Any:
 def same_real(*arrays: Any) -> bool:
     """Return whether arrays, given as types, are of one dtype that tiles are made of."""
     first = arrays[0].dtype
-    return first in (types.float32, types.float64) and all(x.dtype == first for x in arrays)
+    return first in REALS and all(x.dtype == first for x in arrays)
+
+
+def fit_together(a: Any, b: Any, *written: Any) -> bool:
+    """Return whether arrays, given as types, are the operands and the results of one product."""
+    pairs = a.dtype == types.int32
+    results = all(x.dtype == types.float32 for x in written) if pairs else same_real(a, *written)
+    return same_real(a, b) and results
 
 
 def tile_width(array: Any) -> int:
     """Return NR, the columns of a tile of the array's dtype; in kernels, a constant."""
-    return NR32 if array.dtype == "float32" else NR64
+    return NR64 if array.dtype == "float64" else NR32
 
 
 @extending.overload(tile_width, inline="always")
 def _tile_width(array):
-    width = NR32 if array.dtype == types.float32 else NR64
+    width = NR64 if array.dtype == types.float64 else NR32
     return lambda array: width
 
 
@@ -364,7 +418,21 @@ def start_tile_in_numpy(
     row, step, column = np.arange(MR)[:, None], np.arange(depth), np.arange(tile_width(c))
     tile_a = a.reshape(-1)[a0 + row * a_row + step * a_step]
     tile_b = b.reshape(-1)[b0 + step[:, None] * b_step + column]
-    c.reshape(-1)[c0 + row * c_row + column] = bias[bias0 + column] + tile_a @ tile_b
+    product = (
+        tile_a @ tile_b
+        if a.dtype != np.int32
+        else sum(half(tile_a) @ half(tile_b) for half in (lower_half, upper_half))
+    )
+    c.reshape(-1)[c0 + row * c_row + column] = bias[bias0 + column] + product
+
+
+def lower_half(pairs: Any) -> Any:
+    """Return the first numbers of pairs of bfloat16, as float32."""
+    return (pairs << 16).view(np.float32)
+
+
+def upper_half(pairs: Any) -> Any:
+    return (pairs & -(1 << 16)).astype(np.int32).view(np.float32)
 
 
 def copy_vector_in_numpy(source: Any, source0: int, target: Any, target0: int) -> None:

@@ -28,10 +28,15 @@ HELPERS_SHARE = ("attention_forward", "attention_backward", "gelu_forward", "sof
 """Operations that take half of the time, with few kernels of the others."""
 
 
-def warmup(dtype: Any = np.float32, progress: Progress = lambda name, index, total: None) -> None:
+def warmup(
+    dtype: Any = np.float32,
+    progress: Progress = lambda name, index, total: None,
+    ops: Any = cpu,
+) -> None:
     """Compile all kernels for float32 or float64.
 
-    Every operation of the backend is called, at sizes that take each of its paths.
+    Every operation of the backend, numba or a relative, is called, at sizes that take each of its
+    paths.
     """
     dtype = np.dtype(dtype)
     calls = example_calls(dtype)
@@ -43,7 +48,7 @@ def warmup(dtype: Any = np.float32, progress: Progress = lambda name, index, tot
             progress(name, index, len(calls))
             if index == len(first):
                 finish()
-            getattr(cpu, name)(*arguments)
+            getattr(ops, name)(*arguments)
     parameters = [np.zeros(70, dtype) for _ in range(4)]
     cpu.adamw(
         *parameters, lr=0.1, beta1=0.9, beta2=0.98, eps=1e-6, decay=0.01, decayed=40,

@@ -25,8 +25,47 @@ from minibert.arrays import IGNORED, Array
 from minibert.data.batches import PretrainingBatch
 from minibert.models.pretraining import BertForPreTraining
 from minibert.training.adamw import AdamW
+from minibert.training.muon import ITERATIONS, MOMENTUM, STEP_SIZE, Muon
 
 INTEGERS = ("input_ids", "token_type_ids", "attention_mask")
+
+
+class TorchMuon:
+    """Muon's half of the update, written again; matrices of one shape are multiplied together.
+
+    torch.optim.Muon would iterate in bfloat16, which most processors have no instructions for.
+    """
+
+    def __init__(
+        self, model: BertForPreTraining, optimizer: Muon, parameters: dict[str, torch.nn.Parameter]
+    ) -> None:
+        self.weight_decay = optimizer.weight_decay
+        self.groups: dict[tuple[int, ...], list[torch.nn.Parameter]] = {}
+        for p in model.params:
+            if p.spec.hidden:
+                self.groups.setdefault(p.shape, []).append(parameters[p.name])
+        self.momenta = {
+            shape: torch.zeros_like(torch.stack(group)) for shape, group in self.groups.items()
+        }
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> None:
+        for shape, group in self.groups.items():
+            gradient = torch.stack([p.grad for p in group if p.grad is not None])
+            momentum = self.momenta[shape].lerp_(gradient, 1 - MOMENTUM)
+            ahead = gradient.lerp(momentum, MOMENTUM)
+            size = learning_rate * STEP_SIZE * max(shape) ** 0.5
+            for p, update in zip(group, self.orthogonal(ahead).unbind(), strict=True):
+                p.mul_(1 - learning_rate * self.weight_decay).sub_(update, alpha=size)
+
+    def orthogonal(self, x: torch.Tensor) -> torch.Tensor:  # (n, M, N)
+        if x.shape[1] > x.shape[2]:
+            return self.orthogonal(x.mT).mT
+        x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+        for _ in range(ITERATIONS):
+            gram = x @ x.mT
+            x = 3.4445 * x + torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315) @ x
+        return x
 
 
 class Twin:
@@ -68,8 +107,12 @@ class Twin:
         self.model.bert.embeddings.word_embeddings.padding_idx = None
         self.parameters: dict[str, torch.nn.Parameter] = dict(self.model.named_parameters())
         self.copy_weights(model)
-        decayed = [self.parameters[p.name] for p in model.params if p.spec.decay]
-        others = [self.parameters[p.name] for p in model.params if not p.spec.decay]
+        self.muon = (
+            TorchMuon(model, optimizer, self.parameters) if isinstance(optimizer, Muon) else None
+        )
+        left = [p for p in model.params if not (self.muon and p.spec.hidden)]
+        decayed = [self.parameters[p.name] for p in left if p.spec.decay]
+        others = [self.parameters[p.name] for p in left if not p.spec.decay]
         self.optimizer = torch.optim.AdamW(
             [
                 {"params": decayed, "weight_decay": optimizer.weight_decay},
@@ -159,14 +202,14 @@ class Twin:
 
     def gradients(self, batch: PretrainingBatch) -> tuple[float, dict[str, Array]]:
         """Return the loss, and the gradient of every parameter by name."""
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         loss = self.loss(self.tensors(batch))
         loss.backward()
         return loss.item(), {name: p.grad.numpy(force=True) for name, p in self.parameters.items()}
 
     def step(self, batch: PretrainingBatch, learning_rate: float) -> float:
         """Make one update, as ``minibert.training.loop.training_step`` does; return the loss."""
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         with self.autocast:
             loss = self.scored(self.tensors(batch))
         loss.backward()
@@ -174,6 +217,8 @@ class Twin:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.step()
+        if self.muon:
+            self.muon.step(learning_rate)
         return loss.item()
 
     def clip(self) -> None:

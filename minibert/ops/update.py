@@ -71,6 +71,9 @@ that end at 1 exactly need twice as many rounds.
 """
 
 
+NOISE = 1e-7
+
+
 def orthogonalize(
     matrices: Array,  # (n, M, N)
     iterations: int,
@@ -80,16 +83,17 @@ def orthogonalize(
     A matrix polynomial of X in odd powers, a X + b X Xᵀ X + …, is U p(Σ) Vᵀ: it acts on the
     singular values, and nobody has to find them.  So Newton-Schulz iteration needs products only:
 
-        X = matrix / ‖matrix‖                       no singular value is above 1
+        X = matrix / (‖matrix‖ + 1e-7)              no singular value is above 1
         A = X Xᵀ,   X ← (a I + b A + c A²) X        ``iterations`` times
 
-    on the transpose where that has fewer rows.  A matrix of zeros stays one.
+    on the transpose where that has fewer rows.  A gradient that is 0 but for rounding, as that of
+    queries and keys where there is one token to look at, stays small by the 1e-7.
     Source: Jordan et al., Muon (2024); Higham, Functions of Matrices (2008), section 8.3.
     """
     x = lying(matrices, iterations)
     a, b, c = (x.dtype.type(number) for number in NEWTON_SCHULZ)
     norm = np.sqrt(np.sum(x * x, axis=(1, 2), keepdims=True, dtype=np.float64))
-    x = x * (1 / np.where(norm > 0, norm, 1)).astype(x.dtype)
+    x = x * (1 / (norm + NOISE)).astype(x.dtype)
     for _ in range(iterations):
         gram = x @ x.swapaxes(1, 2)
         polynomial = b * gram + c * (gram @ gram)

@@ -19,6 +19,7 @@ from minibert.models.pretraining import BertForPreTraining
 from minibert.ops import Ops
 from minibert.training.adamw import AdamW
 from minibert.training.loop import Position, training_step
+from minibert.training.run import make_optimizer
 
 from .common import gradient, make_batch, make_model
 
@@ -103,12 +104,7 @@ class Case(NamedTuple):
         return model
 
     def optimizer(self, model: BertForPreTraining) -> AdamW:
-        return AdamW(
-            model.params,
-            model.ops,
-            beta2=self.training.beta2,
-            weight_decay=self.training.weight_decay,
-        )
+        return make_optimizer(self.training, model)
 
     def twin(self, model: BertForPreTraining, **options: Any) -> Twin:
         """Return its double in PyTorch, with the values that the model has now."""
@@ -172,6 +168,7 @@ def cases(draw: st.DrawFn) -> Case:
         beta2=draw(st.sampled_from([0.98, 0.999])),
         weight_decay=draw(st.sampled_from([0.0, 0.01, 0.1])),
         clip_norm=draw(st.sampled_from([0.5, 2.0, 100.0])),
+        optimizer=draw(st.sampled_from(["adamw", "muon"])),
     )
     seed = draw(st.integers(0, 2**32 - 1))
     generator = np.random.default_rng(seed)
@@ -223,7 +220,7 @@ def test_random_models_equal_theirs(ops: Ops, dtype: np.dtype, libraries: None, 
 def test_random_models_train_like_theirs(
     ops: Ops, dtype: np.dtype, libraries: None, case: Case
 ) -> None:
-    """Ten steps of the training loop itself, with its schedule, clipping and AdamW."""
+    """Ten steps of the training loop itself, with its schedule, clipping and both optimizers."""
     model = case.model(ops, dtype)
     twin = case.twin(model)
     run: Any = SimpleNamespace(

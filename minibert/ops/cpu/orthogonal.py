@@ -15,16 +15,17 @@ from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty
 from minibert.ops.cpu.threads import launch, threads_for
 from minibert.ops.cpu.tile import MR, tile_width
+from minibert.ops.update import NOISE
 
 
 @kernel
 def normalise(x):  # (M, N), changed
-    """Divide by the Frobenius norm, which no singular value exceeds."""
+    """Divide by the Frobenius norm, which no singular value exceeds, and a little more."""
     total = 0.0
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             total += np.float64(x[i, j]) * np.float64(x[i, j])
-    scale = x.dtype.type(1 / np.sqrt(total) if total > 0 else 1.0)
+    scale = x.dtype.type(1 / (np.sqrt(total) + NOISE))
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[i, j] *= scale

@@ -189,5 +189,6 @@ class MultiHeadAttention:
             self.heads, cache.rate, cache.seed,
         )  # fmt: skip
         dx = self.query.backward(dq, cache.query)
-        dmemory = self.key.backward(dk, cache.key) + self.value.backward(dv, cache.value)
+        dmemory = self.key.backward(dk, cache.key)
+        dmemory += self.value.backward(dv, cache.value)
         return dx, dmemory

@@ -17,12 +17,17 @@ def keep_mask(shape: tuple[int, ...], rate: float, seed: int, like: Array) -> Ar
     The mask is a function of (seed, index): backward calls this again with the same seed and gets
     the same mask, so nothing needs to be stored.
     """
+    check_dropout(rate, seed)
+    count = int(np.prod(shape, dtype=np.int64))
+    return (random_bits(seed, count, like) >= np.uint32(rate * 2**32)).reshape(shape)
+
+
+def check_dropout(rate: float, seed: int) -> None:
+    """Raise ValueError for a rate or a seed out of range."""
     if not 0 <= rate < 1:
         raise ValueError(f"dropout rate is {rate}, expected 0 <= rate < 1")
     if not 0 <= seed < 2**64:
         raise ValueError(f"dropout seed is {seed}, expected 64 bits: use key.seed")
-    count = int(np.prod(shape, dtype=np.int64))
-    return (random_bits(seed, count, like) >= np.uint32(rate * 2**32)).reshape(shape)
 
 
 def dropout_forward(

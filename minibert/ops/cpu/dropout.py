@@ -8,7 +8,7 @@ import numpy as np
 from numba import prange
 
 from minibert.arrays import Array, check_float
-from minibert.layers.dropout import keep_mask
+from minibert.layers.dropout import check_dropout
 from minibert.ops.cpu.elementary import random_bits
 from minibert.ops.cpu.jit import inlined, kernel, parallel
 from minibert.ops.cpu.memory import empty, fit
@@ -22,7 +22,7 @@ def dropout_numbers(rate: float, seed: int, like: Array, count: int) -> tuple[An
 
     Raises ValueError for a rate out of range, or more elements than the hash can number.
     """
-    keep_mask((0,), rate, seed, like)
+    check_dropout(rate, seed)
     if count > 2**32:
         raise ValueError(f"random_bits numbers at most 2**32 elements, not {count}")
     return (

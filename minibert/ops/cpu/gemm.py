@@ -151,7 +151,7 @@ def multiply_rectangle(
 ):
     """Compute rows i0 … i1 - 1 by columns j0 … j1 - 1 of C; both start at a panel's border.
 
-    packed_a and packed_b hold a block of A and a chunk of B.
+    packed_a and packed_b hold a block of A and a chunk of B; edge as in ``multiply_block``.
     """
     K = a.shape[0] if transpose_a else a.shape[1]
     width = tile_width(c)
@@ -180,8 +180,8 @@ def multiply_rectangle(
 
 
 @parallel
-def product(a, transpose_a, b, transpose_b, bias, add, c, packed_a, packed_b, edge, down, across):
-    """Give each worker one of down x across rectangles of C."""
+def product(a, transpose_a, b, transpose_b, bias, add, c, packed, split, edge, down, across):
+    """Give each worker one of down x across rectangles of C, and memory for panels, A's first."""
     width = tile_width(c)
     M, N = c.shape
     row_panels, panels = (M + MR - 1) // MR, (N + width - 1) // width
@@ -191,7 +191,7 @@ def product(a, transpose_a, b, transpose_b, bias, add, c, packed_a, packed_b, ed
             a, transpose_a, b, transpose_b, bias, add, c,
             i * row_panels // down * MR, min(M, (i + 1) * row_panels // down * MR),
             j * panels // across * width, min(N, (j + 1) * panels // across * width),
-            packed_a[worker], packed_b[worker], edge[worker],
+            packed[worker, :split], packed[worker, split:], edge[worker],
         )  # fmt: skip
 
 
@@ -259,11 +259,12 @@ def product_of(
     workers, deepest = down * across, min(DEPTH, K)
     highest = min(BLOCK, -(-row_panels // down)) * MR
     widest = min(CHUNK, -(-panels // across) * width)
+    split = panels_size(highest, deepest, MR)
+    split += -split % 16  # both parts begin with a cache line
     launch(
         product, work,
         a, transpose_a, b, transpose_b, start, add_to is not None, c,
-        empty((workers, panels_size(highest, deepest, MR)), a.dtype),
-        empty((workers, panels_size(widest, deepest, width)), a.dtype),
+        empty((workers, split + panels_size(widest, deepest, width)), a.dtype), split,
         empty((workers, (MR + 1) * width), dtype),
         down, across,
     )  # fmt: skip

@@ -43,8 +43,7 @@ def threads_for(work: int) -> int:
 
 def launch(kernel: Any, work: int, *arguments: Any) -> None:
     """Call a parallel kernel, on one thread if there is little work."""
-    before = numba.get_num_threads()
-    if work >= WORTH or before == 1:
+    if work >= WORTH or (before := numba.get_num_threads()) == 1:
         kernel(*arguments)
         return
     numba.set_num_threads(1)

@@ -22,7 +22,8 @@ import numpy as np
 
 from minibert.arrays import Array
 from minibert.ops.cpu.gemm import matmul
-from minibert.ops.cpu.tile import MR, NR32, add_tile
+from minibert.ops.cpu.tile import add_tile
+from minibert.ops.cpu.vectors import MR, NR32
 
 
 @numba.njit

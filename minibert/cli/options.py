@@ -89,7 +89,7 @@ def ops_name(backend: Backend, matmul: Matmul, precision: Precision) -> str:
     if matmul == Matmul.blas:
         raise ValueError("NumPy's BLAS has no bfloat16: leave out --matmul or --precision")
 
-    from minibert.ops.cpu.tile import PAIRS
+    from minibert.ops.cpu.vectors import PAIRS
 
     if PAIRS:
         return "numba-bf16"

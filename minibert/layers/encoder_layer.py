@@ -86,21 +86,20 @@ class EncoderLayer:
         )
 
     def backward(self, dy: Array, cache: EncoderLayerCache) -> Array:  # like y → dx (B, T, C)
-        """Reverse the forward's lines; what was used twice (middle, asked, x) gets a sum."""
+        """Reverse the forward's lines; what was used twice (middle, asked, x) gets a sum.
+
+        Sums are made in place: a gradient that a layer returned is nobody else's.
+        """
         dwide, dmiddle = self.add_norm2.backward(dy, cache.add_norm2)
-        dmiddle = add(self.feedforward.backward(dwide, cache.feedforward), dmiddle)
+        dmiddle += self.feedforward.backward(dwide, cache.feedforward)
         dprojected, dasked = self.add_norm1.backward(dmiddle, cache.add_norm1)
         dcontext = self.projection.backward(dprojected, cache.projection)
         dquery, dmemory = self.attention.backward(dcontext, cache.attention)
-        dasked = add(dquery, dasked)
+        dasked += dquery
         if cache.places is not None:
             dasked = take_rows_backward(dasked, cache.places, dmemory.shape[1])
-        return add(dmemory, dasked)
-
-
-def add(own: Array, other: Array) -> Array:
-    """Return the sum of two gradients, in the memory of the first, which nobody else holds."""
-    return np.add(own, other, out=own)
+        dmemory += dasked
+        return dmemory
 
 
 def take_rows(x: Array, places: Array) -> Array:  # (B, T, C), (B, R) → (B, R, C)

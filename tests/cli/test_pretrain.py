@@ -182,7 +182,7 @@ def test_which_product_is_used(
     notice: str,
 ) -> None:
     used = []
-    monkeypatch.setattr("minibert.ops.cpu.tile.PAIRS", able)
+    monkeypatch.setattr("minibert.ops.cpu.vectors.PAIRS", able)
     monkeypatch.setattr(
         "minibert.cli.launch.compile_kernels", lambda name, status: used.append(name)
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from minibert.arrays import Array
 from minibert.ops.cpu import gemm
 from minibert.ops.cpu.gemm import BLOCK, CHUNK, DEPTH, choose_grid, matmul
-from minibert.ops.cpu.tile import MR, choose_shape, tile_width
+from minibert.ops.cpu.vectors import MR, choose_shape, tile_width
 
 TOLERANCE = {"float32": 2e-6, "float64": 4e-15}  # times √K, of the largest
 dtypes = st.sampled_from(["float32", "float64"])
@@ -133,8 +133,8 @@ def test_tile_for_each_processor() -> None:
 @pytest.mark.skipif("not __import__('platform').machine() in ('x86_64', 'AMD64')")
 def test_a_processor_without_fused_multiply_add() -> None:
     code = (
-        "import numpy as np; from minibert.ops.cpu import gemm, tile;"
-        "assert not tile.FUSED;"
+        "import numpy as np; from minibert.ops.cpu import gemm, vectors;"
+        "assert not vectors.FUSED;"
         "a = np.arange(35.0).reshape(5, 7); b = np.arange(63.0).reshape(7, 9);"
         "assert (gemm.matmul(a, b) == a @ b).all()"
     )

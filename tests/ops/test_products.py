@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from minibert.arrays import IGNORED, Array
 from minibert.keys import Key
 from minibert.ops import get_ops
-from minibert.ops.cpu import tile
+from minibert.ops.cpu import vectors
 from minibert.ops.cpu.pairs import pairs
 from tests.models.common import make_batch, make_model
 
@@ -117,10 +117,10 @@ def test_float64_is_exact_in_both(name) -> None:
 
 
 COMPILE = """
-from minibert.ops.cpu import tile
+from minibert.ops.cpu import tile, vectors
 from numba import njit, types
 
-assert (tile.MR, tile.NV, tile.VECTOR, tile.PAIRS) == (14, 2, 64, True)
+assert (vectors.MR, vectors.NV, vectors.VECTOR, vectors.PAIRS) == (14, 2, 64, True)
 
 @njit(types.void(types.int32[::1], types.int32[::1], types.int64, types.float32[:, ::1]))
 def add(a, b, depth, c):
@@ -134,7 +134,7 @@ assert "vfmadd" not in assembly
 
 @pytest.mark.slow
 @pytest.mark.skipif("not __import__('platform').machine() in ('x86_64', 'AMD64')")
-@pytest.mark.skipif(tile.settings.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.skipif(vectors.settings.DISABLE_JIT, reason="nothing is compiled")
 def test_the_instruction_for_pairs_is_used_where_there_is_one(tmp_path) -> None:
     """Compiled for such a processor, but not run: this one may not have it."""
     environment = {

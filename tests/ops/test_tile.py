@@ -1,20 +1,12 @@
-"""The functions written in LLVM's instructions, compiled here, against their NumPy twins."""
+"""The tile, compiled here, against its NumPy twin."""
 
 import numpy as np
 import pytest
 from numba import TypingError, njit
 
-from minibert.ops.cpu import tile
-from minibert.ops.cpu.tile import (
-    MR,
-    NV,
-    add_tile_in_numpy,
-    copy_vector_in_numpy,
-    host_shape,
-    start_tile_in_numpy,
-    tile_width,
-    transpose_vectors_in_numpy,
-)
+from minibert.ops.cpu import tile, vectors
+from minibert.ops.cpu.tile import add_tile_in_numpy, start_tile_in_numpy
+from minibert.ops.cpu.vectors import MR, tile_width
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
@@ -109,54 +101,14 @@ def test_tiles_of_packed_panels(dtype, depth) -> None:
 
 @DTYPES
 def test_tile_without_fused_multiply_add(monkeypatch, dtype) -> None:
-    monkeypatch.setattr(tile, "FUSED", False)
+    monkeypatch.setattr(vectors, "FUSED", False)
     check_add_tile(compile_add_tile(), dtype)
 
 
-@DTYPES
-def test_copy_of_a_vector(dtype) -> None:
-    @njit
-    def copy(source, source0, target, target0):
-        tile.copy_vector(source, source0, target, target0)
-
-    lanes = tile_width(np.zeros(1, dtype)) // NV
-    source = np.arange(3 * lanes + 5).astype(dtype)
-    expected, actual = np.zeros((2, 3 * lanes), dtype)
-    copy_vector_in_numpy(source, 5, expected, 2)
-    copy(source, 5, actual, 2)
-    np.testing.assert_array_equal(actual, expected)
-    np.testing.assert_array_equal(np.flatnonzero(actual), 2 + np.arange(lanes))
-
-
-@DTYPES
-def test_transposition_of_a_square(dtype) -> None:
-    @njit
-    def transpose(source, source0, source_row, target, target0, target_row):
-        tile.transpose_vectors(source, source0, source_row, target, target0, target_row)
-
-    lanes = tile_width(np.zeros(1, dtype)) // NV
-    source = np.arange((lanes + 1) * (lanes + 3)).reshape(lanes + 1, lanes + 3).astype(dtype)
-    expected, actual = np.zeros((2, lanes + 2, lanes + 1), dtype)
-    expected[1 : lanes + 1, 1 : lanes + 1] = source[1 : lanes + 1, 2 : lanes + 2].T
-    start, row = source.shape[1] + 2, source.shape[1]
-    transpose(source, start, row, actual, lanes + 2, lanes + 1)
-    np.testing.assert_array_equal(actual, expected)
-    actual[...] = 0
-    transpose_vectors_in_numpy(source, start, row, actual, lanes + 2, lanes + 1)
-    np.testing.assert_array_equal(actual, expected)
-
-
-@pytest.mark.skipif(tile.settings.DISABLE_JIT, reason="NumPy mixes dtypes")
+@pytest.mark.skipif(vectors.settings.DISABLE_JIT, reason="NumPy mixes dtypes")
 def test_tile_of_mixed_dtypes_does_not_compile() -> None:
     single, double = np.zeros(500, np.float32), np.zeros(500)
     for arrays in ((single, double, single), (single, single, double), ([1], [2], [3])):
         a, b, c = (np.asarray(array) for array in arrays)
         with pytest.raises(TypingError):
             compile_add_tile()(a, 0, 1, 1, b, 0, 1, 1, c, 0, 1)
-
-
-def test_the_width_of_a_tile_is_a_constant_in_kernels() -> None:
-    for kind, dtype in ((tile.types.float32, "float32"), (tile.types.float64, "float64")):
-        width = tile._tile_width(kind[:])(None)
-        assert width == tile_width(np.zeros(1, dtype))
-    assert host_shape() == (tile.MR, tile.NV, tile.VECTOR, tile.FUSED)

@@ -19,7 +19,7 @@ from minibert.ops.cpu.dropout import dropout_numbers
 from minibert.ops.cpu.jit import parallel
 from minibert.ops.cpu.memory import empty, fit
 from minibert.ops.cpu.threads import launch, threads_for
-from minibert.ops.cpu.tile import MR, tile_width
+from minibert.ops.cpu.vectors import MR, tile_width
 
 SCORES = 1 << 15  # scores in a block of queries, about
 

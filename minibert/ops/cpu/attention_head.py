@@ -19,7 +19,7 @@ from minibert.ops.cpu.elementary import exp, random_bits
 from minibert.ops.cpu.gemm import multiply_block, pack_columns, pack_lines, panels_size
 from minibert.ops.cpu.jit import kernel
 from minibert.ops.cpu.softmax import exp_row, row_max, scale_row
-from minibert.ops.cpu.tile import MR, tile_width
+from minibert.ops.cpu.vectors import MR, tile_width
 
 
 def room_bounds(block: int, S: int, C: int, D: int, width: int) -> Array:  # (7,) int64

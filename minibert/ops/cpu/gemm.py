@@ -33,15 +33,8 @@ from minibert.arrays import Array
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, fit
 from minibert.ops.cpu.threads import launch, threads_for
-from minibert.ops.cpu.tile import (
-    MR,
-    NV,
-    add_tile,
-    copy_vector,
-    start_tile,
-    tile_width,
-    transpose_vectors,
-)  # fmt: skip
+from minibert.ops.cpu.tile import add_tile, start_tile
+from minibert.ops.cpu.vectors import MR, NV, copy_vector, tile_width, transpose_vectors
 
 DEPTH = 256  # steps of K in a piece
 CHUNK = 1024  # columns of B in a chunk

@@ -14,7 +14,7 @@ from minibert.ops.cpu.gemm import BLOCK, CHUNK, DEPTH, multiply_rectangle, panel
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty
 from minibert.ops.cpu.threads import launch, threads_for
-from minibert.ops.cpu.tile import MR, tile_width
+from minibert.ops.cpu.vectors import MR, tile_width
 from minibert.ops.update import NOISE
 
 

@@ -64,9 +64,15 @@ def declare_with(decay_of: Callable[[str, bool], bool]) -> Callable[..., Paramet
     """A declaration that changes what decays: (way of initialisation, right answer) → answer."""
 
     def declare(
-        self: Scope, name: str, shape: tuple[int, ...], *, init: Any, decay: bool = True
+        self: Scope,
+        name: str,
+        shape: tuple[int, ...],
+        *,
+        init: Any,
+        decay: bool = True,
+        hidden: bool = False,
     ) -> Parameter:
-        spec = Spec(self.prefix + name, shape, init, decay_of(init, decay))
+        spec = Spec(self.prefix + name, shape, init, decay_of(init, decay), hidden)
         return self.store.declare(spec)
 
     return declare

@@ -6,13 +6,14 @@ nothing.  An entry that no mutant needs any more is reported as stale.
 
 ONE_INPUT = "keys and values are projections of one sequence, so both caches hold the same array"
 NO_DROPOUT = "at rate 0 all is kept and multiplied by 1, so this is a shortcut (and rate < 1)"
-MEMORY = "dmemory = self.key.backward(dk, cache.key) + self.value.backward(dv, cache.value)"
+KEYS = "dmemory = self.key.backward(dk, cache.key)"
+VALUES = "dmemory += self.value.backward(dv, cache.value)"
 CACHES = "(context, AttentionCache(query_cache, {}, q, k, v, mask, lse, rate, seed))"
 LSE = "lse = np.where(blind, np.inf, highest + np.log(np.where(blind, {}, total)))[..., {}]"
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
-    ("MultiHeadAttention.backward", MEMORY, MEMORY.replace("cache.key", "cache.value")): ONE_INPUT,
-    ("MultiHeadAttention.backward", MEMORY, MEMORY.replace("cache.value", "cache.key")): ONE_INPUT,
+    ("MultiHeadAttention.backward", KEYS, KEYS.replace("cache.key", "cache.value")): ONE_INPUT,
+    ("MultiHeadAttention.backward", VALUES, VALUES.replace("cache.value", "cache.key")): ONE_INPUT,
     (
         "MultiHeadAttention.forward",
         "return " + CACHES.format("key_cache, value_cache"),

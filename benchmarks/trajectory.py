@@ -1,10 +1,10 @@
 """Do both programs learn alike?  python benchmarks/trajectory.py [--quick] [--check]
 
 One training run, made three times from the same weights, batches and learning rates: by minibert
-with each of its backends, and by transformers' BertForPreTraining with PyTorch's autograd and
-AdamW.  The run is that of ``minibert pretrain`` without arguments (2 layers of width 128, 32 rows
-of 64 tokens of the embedded corpus, float32, no dropout), made 300 steps long.  minibert's steps
-are those of its own training loop.
+with each of its backends, and by transformers' BertForPreTraining with PyTorch's autograd, its
+AdamW, and Muon written again for it (twin.py).  The run is that of ``minibert pretrain`` without
+arguments (2 layers of width 128, 32 rows of 64 tokens of the embedded corpus, float32, no dropout),
+made 300 steps long.  minibert's steps are those of its own training loop.
 
 Rounding alone sets the runs apart: by 1e-7 of the loss at first, and by a few 1e-6 later on.  A
 wrong gradient, a forgotten bias correction or a decayed bias shows within a few steps.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from minibert.cli.options import Backend, Matmul, Precision, ops_name
 from minibert.cli.pretrain import pretrain
 from minibert.config import TrainConfig
 
@@ -164,12 +165,11 @@ def test_settings_that_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("flags", "able", "ops", "notice"),
+    ("flags", "ops", "notice"),
     [
-        ("", False, "numba", ""),
-        ("--matmul blas", False, "numba-blas", ""),
-        ("--precision bf16", True, "numba-bf16", ""),
-        ("--precision bf16", False, "numba", "cannot multiply in bfloat16"),
+        ("", "numba", ""),
+        ("--matmul blas", "numba-blas", ""),
+        ("--precision bf16", "numba", "cannot multiply in bfloat16"),
     ],
 )
 def test_which_product_is_used(
@@ -177,12 +177,11 @@ def test_which_product_is_used(
     text_file: Path,
     monkeypatch: pytest.MonkeyPatch,
     flags: str,
-    able: bool,
     ops: str,
     notice: str,
 ) -> None:
     used = []
-    monkeypatch.setattr("minibert.ops.cpu.vectors.PAIRS", able)
+    monkeypatch.setattr("minibert.ops.cpu.vectors.PAIRS", False)
     monkeypatch.setattr(
         "minibert.cli.launch.compile_kernels", lambda name, status: used.append(name)
     )
@@ -191,6 +190,14 @@ def test_which_product_is_used(
     assert result.status == 0, result.err
     assert used == [ops]
     assert (notice in result.err) if notice else "bfloat16" not in result.err
+
+
+def test_bfloat16_where_the_processor_has_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("minibert.ops.cpu.vectors.PAIRS", True)
+    assert ops_name(Backend.numba, Matmul.own, Precision.bf16) == "numba-bf16"
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,8 @@ def arguments_of(name: str, dtype: Any) -> dict[str, Any]:
             return {"x": normal(3, C), "table": word, "bias": normal(V), "labels": LABELS}
         case "vocab_cross_entropy_backward":
             return {"dloss": 0.3, "dlogits": normal(3, V), "x": normal(3, C), "table": word}
+        case "orthogonalize":
+            return {"matrices": normal(2, 3, 4), "iterations": 3}
         case "global_norm":
             return {"grad": normal(9)}
         case "adamw":

@@ -72,6 +72,7 @@ that end at 1 exactly need twice as many rounds.
 
 
 NOISE = 1e-7
+MOST_ITERATIONS = 100
 
 
 def orthogonalize(
@@ -106,8 +107,8 @@ def lying(matrices: Array, iterations: int) -> Array:  # (n, M, N) → (n, min, 
     """Check the arguments; return the matrices, or their transposes if these have fewer rows."""
     check_float("matrices", matrices)
     check_shape("matrices", matrices, (None, None, None))
-    if index(iterations) < 0:
-        raise ValueError(f"iterations is {iterations}, expected 0 or more")
+    if not 0 <= index(iterations) <= MOST_ITERATIONS:
+        raise ValueError(f"iterations is {iterations}, expected 0 to {MOST_ITERATIONS}")
     _, M, N = matrices.shape
     return matrices if M <= N else matrices.swapaxes(1, 2)
 

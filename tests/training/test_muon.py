@@ -75,7 +75,7 @@ def test_wrong_arguments_are_named(ops) -> None:
         ops.orthogonalize(np.zeros((3, 4)), 3)
     with pytest.raises(TypeError, match="matrices"):
         ops.orthogonalize(np.zeros((1, 3, 4), np.int64), 3)
-    with pytest.raises(ValueError, match="iterations is -1, expected 0 or more"):
+    with pytest.raises(ValueError, match="iterations is -1, expected 0 to 100"):
         ops.orthogonalize(np.zeros((1, 3, 4)), -1)
 
 

@@ -76,6 +76,19 @@ def test_nothing_is_written_beyond_an_array(M, K, N, dtype, a_t) -> None:
         assert (whole[-guard:] == 7).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_row_has_the_same_bytes_wherever_it_stands(dtype) -> None:
+    """So a sentence has the same vector in every batch."""
+    generator = np.random.default_rng(8)
+    a, b, bias = (generator.standard_normal(s).astype(dtype) for s in ((41, 300), (300, 37), (37,)))
+    whole = matmul(a, b, bias)
+    for start, stop in ((0, 1), (3, 4), (5, 29), (40, 41)):
+        assert matmul(a[start:stop], b, bias).tobytes() == whole[start:stop].tobytes()
+    for column in (1, 16, 36):
+        part = matmul(a, b[:, :column].copy(), bias[:column].copy())
+        assert part.tobytes() == whole[:, :column].tobytes()
+
+
 def test_operands_of_any_stride() -> None:
     wide = np.arange(9 * 40, dtype=np.float64).reshape(9, 40)
     a, b = wide[::2, 1::3], wide[::-1][:5, 3:16].T

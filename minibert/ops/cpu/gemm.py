@@ -121,14 +121,20 @@ def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, column
             at_a, i0 = i * panel_size(depth, MR), row + i * MR
             high = min(MR, row + rows - i0)
             if high < MR or wide < width:  # the tile juts out over the edge of C
-                start_tile(
-                    packed_a, at_a, 1, MR, packed_b, at_b, width, depth,
-                    edge, 0, width, edge, MR * width,
-                )  # fmt: skip
+                if start:
+                    start_tile(
+                        packed_a, at_a, 1, MR, packed_b, at_b, width, depth,
+                        edge, 0, width, bias, j0,
+                    )  # fmt: skip
+                else:
+                    start_tile(
+                        packed_a, at_a, 1, MR, packed_b, at_b, width, depth,
+                        edge, 0, width, edge, MR * width,
+                    )  # fmt: skip
                 for r in range(high):
                     for n in range(wide):
-                        before = bias[j0 + n] if start else c[i0 + r, j0 + n]
-                        c[i0 + r, j0 + n] = before + edge[r * width + n]
+                        part = edge[r * width + n]
+                        c[i0 + r, j0 + n] = part if start else c[i0 + r, j0 + n] + part
             elif start:
                 start_tile(
                     packed_a, at_a, 1, MR, packed_b, at_b, width, depth,

@@ -28,7 +28,7 @@ from minibert.cli.options import (
     ThreadsFlag,
     limit_threads,
     ops_name,
-)  # fmt: skip
+)
 from minibert.config import TrainConfig
 
 DEFAULT = TrainConfig(minutes=DEFAULT_MINUTES)

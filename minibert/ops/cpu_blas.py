@@ -6,6 +6,8 @@ products are added to a bias in a second pass, so that has to be a good deal fas
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from minibert.arrays import Array
@@ -36,25 +38,7 @@ def matmul(
     return c
 
 
-def linear_forward(x: Array, weight: Array, bias: Array) -> Array:
-    """Return y = x Wᵀ + b."""
-    return forward_by(matmul, x, weight, bias)
-
-
-def linear_backward(dy: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:
-    """Return dx = dy W, dW = dyᵀ x and db."""
-    return backward_by(matmul, dy, x, weight)
-
-
-def vocab_cross_entropy_forward(
-    x: Array, table: Array, bias: Array, labels: Array
-) -> tuple[float, int, Array]:
-    """Return the loss of logits = x Eᵀ + b, right answers, and the logits' gradient."""
-    return vocab_forward_by(matmul, x, table, bias, labels)
-
-
-def vocab_cross_entropy_backward(
-    dloss: float, dlogits: Array, x: Array, table: Array
-) -> tuple[Array, Array, Array]:
-    """Return dloss times a linear layer's backward."""
-    return vocab_backward_by(matmul, dloss, dlogits, x, table)
+linear_forward = partial(forward_by, matmul)
+linear_backward = partial(backward_by, matmul)
+vocab_cross_entropy_forward = partial(vocab_forward_by, matmul)
+vocab_cross_entropy_backward = partial(vocab_backward_by, matmul)

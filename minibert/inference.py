@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from minibert.arrays import Array, check_shape
+from minibert.arrays import Array
 from minibert.layers.attention import attention_probs
+from minibert.layers.pooling import mean_pool_forward
 from minibert.models.bert import Bert
 from minibert.models.pretraining import BertForPreTraining
 from minibert.tokenizer import Encoding, Tokenizer
@@ -32,8 +33,14 @@ def fill_mask(
 
     Probabilities are those of the whole vocabulary's softmax, so those returned sum to at most 1.
     Special tokens, which fill no blank, and embeddings that the vocabulary has no token for are
-    passed over.  Raises ValueError where there is no blank, or more tokens than positions.
+    passed over.  Raises ValueError where there is no blank, more tokens than positions, or a model
+    without the head for it.
     """
+    if model.masked_head is None:
+        raise ValueError(
+            "the model has no masked-language head (cls.predictions), so it fills in no blanks: "
+            "take one saved as BertForMaskedLM or BertForPreTraining, as 'minibert pretrain' does"
+        )
     if top < 1:
         raise ValueError(f"top is {top}, expected at least 1")
     encoding = tokenizer.encode(text, special_tokens="allowed")
@@ -79,8 +86,15 @@ def next_sentence(
 ) -> float:
     """Return the probability that ``second`` follows ``first`` in a document.
 
-    Raises ValueError where the two have more tokens than the model has positions.
+    Raises ValueError where the two have more tokens than the model has positions, or it lacks the
+    head for it.
     """
+    if model.next_head is None or model.bert.pooler is None:
+        raise ValueError(
+            "the model has no next-sentence head (cls.seq_relationship), so it judges no pairs: "
+            "take one saved as BertForNextSentencePrediction or BertForPreTraining, as "
+            "'minibert pretrain' does"
+        )
     encoding = tokenizer.encode(first, second)
     check_fits(model, encoding)
     pooled, _ = model.bert.pooler.forward(encode(model.bert, *as_batch(encoding)))
@@ -136,18 +150,10 @@ def embed(
             input_ids[row, : len(rows[number])] = rows[number]
             attention_mask[row, : len(rows[number])] = True
         hidden = encode(model.bert, input_ids, np.zeros_like(input_ids), attention_mask)
-        vectors[numbers] = hidden[:, 0] if pooling == "cls" else mean_pool(hidden, attention_mask)
+        vectors[numbers] = hidden[:, 0] if pooling == "cls" else (
+            mean_pool_forward(hidden, attention_mask)
+        )
     return vectors
-
-
-def mean_pool(
-    hidden: Array,  # (B, T, C)
-    attention_mask: Array,  # bool (B, T)
-) -> Array:  # (B, C)
-    """Return the mean over each row's tokens; padding is not counted, no token at all gives 0."""
-    check_shape("attention_mask", attention_mask, hidden.shape[:2])
-    count = np.maximum(attention_mask.sum(axis=1, keepdims=True), 1).astype(hidden.dtype)
-    return np.where(attention_mask[..., None], hidden, 0).sum(axis=1) / count
 
 
 class AttentionMaps(NamedTuple):

@@ -91,6 +91,10 @@ class Scope:
     def child(self, *parts: str | int) -> Scope:
         return Scope(self.store, self.prefix + "".join(f"{part}." for part in parts))
 
+    def parameters(self) -> list[Parameter]:
+        """Return what has been declared under this prefix so far."""
+        return [parameter for parameter in self.store if parameter.name.startswith(self.prefix)]
+
     def declare(
         self,
         name: str,

@@ -25,7 +25,7 @@ from minibert.arrays import IGNORED, Array
 from minibert.config import BertConfig
 from minibert.data import BatchSource
 from minibert.gradcheck import GradCheckError, check_gradients
-from minibert.inference import attention_maps, embed, fill_mask, mean_pool, next_sentence
+from minibert.inference import attention_maps, embed, fill_mask, next_sentence
 from minibert.keys import Key
 from minibert.layers.add_norm import AddNorm
 from minibert.layers.attention import MultiHeadAttention
@@ -34,6 +34,7 @@ from minibert.layers.encoder_layer import EncoderLayer
 from minibert.layers.feedforward import FeedForward
 from minibert.layers.layernorm import LayerNorm
 from minibert.layers.linear import Linear
+from minibert.layers.pooling import mean_pool_forward
 from minibert.models.embeddings import Embeddings
 from minibert.models.pretraining import BertForPreTraining
 from minibert.ops import get_ops
@@ -529,7 +530,7 @@ def test_pooling(model) -> None:
         for _, hostile in hostile_forms(value):
             inputs = good | {argument: hostile}
             if all(isinstance(array, np.ndarray) for array in inputs.values()):
-                attempt(mean_pool, **inputs)
+                attempt(mean_pool_forward, **inputs)
 
 
 @pytest.mark.parametrize(

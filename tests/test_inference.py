@@ -11,7 +11,6 @@ from minibert.inference import (
     encode,
     fill_in,
     fill_mask,
-    mean_pool,
     next_sentence,
 )
 from minibert.models.pretraining import BertForPreTraining
@@ -159,6 +158,38 @@ def test_next_sentence_order_matters_and_length_is_checked(
         next_sentence(model, tokenizer, "a " * 8, "b " * 7)
 
 
+# --- a model without heads
+
+
+def without_heads(model: BertForPreTraining) -> BertForPreTraining:
+    """The same encoder, and nothing else."""
+    encoder = BertForPreTraining(model.config, model.ops, heads=())
+    for parameter in encoder.params:
+        parameter.value[...] = model.params[parameter.name].value
+    return encoder
+
+
+def test_an_encoder_embeds_and_attends(model: BertForPreTraining, tokenizer: Tokenizer) -> None:
+    encoder = without_heads(model)
+    for pooling in ("mean", "cls"):
+        np.testing.assert_array_equal(
+            embed(encoder, tokenizer, ["the dog", "a"], pooling=pooling),  # type: ignore[arg-type]
+            embed(model, tokenizer, ["the dog", "a"], pooling=pooling),  # type: ignore[arg-type]
+        )
+    np.testing.assert_array_equal(
+        attention_maps(encoder, tokenizer, "the dog").weights,
+        attention_maps(model, tokenizer, "the dog").weights,
+    )
+
+
+def test_what_needs_a_head_says_so(model: BertForPreTraining, tokenizer: Tokenizer) -> None:
+    encoder = without_heads(model)
+    with pytest.raises(ValueError, match=r"no masked-language head .*: take one saved as BertForM"):
+        fill_mask(encoder, tokenizer, "the [MASK]")
+    with pytest.raises(ValueError, match=r"no next-sentence head .*: take one saved as BertForN"):
+        next_sentence(encoder, tokenizer, "the", "dog")
+
+
 # --- embed
 
 SENTENCES = ["the dog runs", "a", "", "b c d e f g . ! a b c", "the dog runs", "dogs"]
@@ -177,17 +208,6 @@ def test_embed_equals_one_sentence_at_a_time(
         wanted = hidden.mean(axis=0) if pooling == "mean" else hidden[0]
         np.testing.assert_allclose(vector, wanted, atol=1e-5)  # padding may round otherwise
     np.testing.assert_allclose(vectors[0], vectors[4], atol=1e-6)
-
-
-def test_mean_pool_never_counts_padding() -> None:
-    hidden = np.array([[[1, 0], [1, 0], [0, 2], [0, np.nan]]], np.float32)
-    mask = np.array([[True, True, False, False]])
-    pooled = mean_pool(hidden, mask)
-    np.testing.assert_array_equal(pooled, [[1, 0]])
-    assert pooled.dtype == np.float32
-    np.testing.assert_array_equal(mean_pool(hidden, np.zeros_like(mask)), [[0, 0]])
-    with pytest.raises(ValueError, match="attention_mask has shape"):
-        mean_pool(hidden, mask[:, :3])
 
 
 def test_embed_nothing(model: BertForPreTraining, tokenizer: Tokenizer) -> None:

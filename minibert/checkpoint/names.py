@@ -13,8 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-HEADS = ("bert.pooler.", "cls.predictions.", "cls.seq_relationship.")
-"""What a checkpoint may lack because it was trained for something else."""
+HEADS = (
+    "bert.pooler.",
+    "cls.predictions.",
+    "cls.seq_relationship.",
+    "classifier.",
+    "qa_outputs.",
+)
+"""What a checkpoint may have more or less of, because it was trained for something else."""
 
 CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids")
 ENCODER = ("embeddings.", "encoder.", "pooler.")
@@ -52,14 +58,20 @@ def group(names: Iterable[str]) -> dict[str, list[str]]:
     return groups
 
 
-def absent_heads(missing: Iterable[str], declared: Iterable[str]) -> list[str]:
-    """Return the prefixes of those heads of which no tensor at all is there.
+def heads_among(names: Iterable[str]) -> list[str]:
+    """Return the prefixes of the heads that have a tensor, any at all, among these.
 
-    A head of which a part is there is damaged, not absent.
+    >>> heads_among(["encoder.layer.0.output.dense.bias", "pooler.dense.bias", "classifier.bias"])
+    ['bert.pooler.', 'classifier.']
     """
-    lacking, declared = set(missing), set(declared)
-    return [
-        head
-        for head in HEADS
-        if (whole := {name for name in declared if name.startswith(head)}) and whole <= lacking
-    ]
+    full = ["bert." + name if name.startswith(ENCODER) else name for name in names]
+    return [head for head in HEADS if any(name.startswith(head) for name in full)]
+
+
+def bare(heads: Iterable[str]) -> str:
+    """Return heads as an error or a warning names them.
+
+    >>> bare(["bert.pooler.", "classifier."])
+    'bert.pooler, classifier'
+    """
+    return ", ".join(head.removesuffix(".") for head in heads)

@@ -2,34 +2,41 @@
 
 Whatever is missing, unexpected, of another shape or of an unknown kind is listed in one error
 before a single parameter changes: a tensor that silently keeps its random start costs days.
+Only heads may differ, as a whole and on request.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from minibert.checkpoint.names import absent_heads, canonical, group
-from minibert.checkpoint.tensors import Tensor, open_tensors
+from minibert.checkpoint.names import bare, canonical, group, heads_among
+from minibert.checkpoint.stored import StoredWeights, listing, open_weights
+from minibert.checkpoint.tensors import Tensor
 from minibert.keys import Key
 from minibert.params import ParamStore
 
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 FLOATS = ("F32", "F64", "F16", "BF16")
-SHOWN = 8  # how many tensors of each kind an error names
 
 MissingHeads: TypeAlias = Literal["refuse", "initialize"]
+ForeignHeads: TypeAlias = Literal["refuse", "drop"]
 
-CONVERT = (
-    'python -c "import torch, safetensors.torch as s; s.save_file({n: t.clone().contiguous() for '
-    "n, t in torch.load('%s', map_location='cpu', weights_only=True).items()}, '%s')\""
+SHAPES = "of another shape"
+ANOTHER_HEAD = (
+    "a head made for other labels cannot be taken over: start from the model that this one was "
+    "fine-tuned from, or leave its head out by save_model(*load_pretrained(FOLDER), NEW_FOLDER)"
 )
+
+
+class LoadedHeads(NamedTuple):
+    """In which heads a model and the folder that filled it differ, as prefixes of names."""
+
+    drawn: list[str]  # heads of the model that the folder lacks: drawn anew
+    dropped: list[str]  # heads of the folder that the model has no place for: left out
 
 
 def load_weights(
@@ -37,50 +44,104 @@ def load_weights(
     folder: str | os.PathLike[str],
     *,
     missing_heads: MissingHeads = "refuse",
+    foreign_heads: ForeignHeads = "refuse",
     key: Key | None = None,
     std: float = 0.02,
-) -> None:
+) -> LoadedHeads:
     """Fill all parameters from a folder; float16 and bfloat16 are widened, which is exact.
 
-    ``missing_heads="initialize"`` draws those of the pooler and the two heads that the folder
-    lacks entirely, with the values that a fresh model has for ``key`` (None: Key(0)) and ``std``.
-    A pooler or head of which a part is there is still refused.
+    A head is one of ``names.HEADS``: the pooler, the two heads of pretraining, and those of
+    fine-tuning.  All else must be there, and nothing else.
+
+    Args:
+        missing_heads: what becomes of a head that the folder lacks entirely.  "initialize" draws
+            it, with the values that a fresh model has for ``key`` (None: Key(0)) and ``std``.
+            A head of which a part is there is still refused.
+        foreign_heads: what becomes of a head that the model has no place for.  "drop" leaves it
+            out.
 
     Raises ValueError, or FileNotFoundError where there are no weights; params are then unchanged.
     """
     if missing_heads not in ("refuse", "initialize"):
         raise ValueError(f"missing_heads is {missing_heads!r}: use 'refuse' or 'initialize'")
-    with open_weights(Path(folder)) as (where, stored):
-        groups = group(stored)
-        missing = [name for name in params.parameters if name not in groups]
-        heads = tuple(absent_heads(missing, params.parameters))
-        fresh: list[str] = []
-        if missing_heads == "initialize":
-            fresh = [name for name in missing if name.startswith(heads)]
-            missing = [name for name in missing if name not in fresh]
-        if problems := find_problems(params, stored, groups, missing):
-            raise ValueError(
-                f"{where} does not fit the model: {'; '.join(problems)}: {remedy(heads)}"
-            )
-        for name, copies in groups.items():
-            stored[copies[0]].read_into(params[name].value)
+    if foreign_heads not in ("refuse", "drop"):
+        raise ValueError(f"foreign_heads is {foreign_heads!r}: use 'refuse' or 'drop'")
+    with open_weights(Path(folder)) as stored:
+        return fill(
+            params,
+            stored,
+            missing_heads=missing_heads,
+            foreign_heads=foreign_heads,
+            key=key,
+            std=std,
+        )
+
+
+def fill(
+    params: ParamStore,
+    stored: StoredWeights,
+    *,
+    missing_heads: MissingHeads,
+    foreign_heads: ForeignHeads,
+    key: Key | None,
+    std: float,
+) -> LoadedHeads:
+    """Do what ``load_weights`` does, from a folder that is open already."""
+    wanted, present = heads_among(params.parameters), heads_among(stored.tensors)
+    missing = [head for head in wanted if head not in present]
+    foreign = [head for head in present if head not in wanted]
+    drawn = missing if missing_heads == "initialize" else []
+    dropped = foreign if foreign_heads == "drop" else []
+    fresh = [name for name in params.parameters if name.startswith(tuple(drawn))]
+
+    tensors = without(stored.tensors, dropped, params)
+    groups = group(tensors)
+    lacking = [name for name in params.parameters if name not in groups and name not in fresh]
+    if problems := find_problems(params, tensors, groups, lacking):
+        listed = "; ".join(f"{kind}: {listing(entries)}" for kind, entries in problems.items())
+        ways_out = remedies(
+            [head for head in missing if head not in drawn],
+            [head for head in foreign if head not in dropped],
+            heads_among(entry.split()[0] for entry in problems.get(SHAPES, [])),
+        )
+        raise ValueError(f"{stored.where} does not fit the model: {listed}: {ways_out}")
+    for name, copies in groups.items():
+        tensors[copies[0]].read_into(params[name].value)
     initialize(params, fresh, key or Key(0), std)
+    return LoadedHeads(drawn, dropped)
+
+
+def without(
+    tensors: dict[str, Tensor], dropped: list[str], params: ParamStore
+) -> dict[str, Tensor]:
+    """Return the tensors without those of the dropped heads.
+
+    The decoder's copy of the token embedding goes with its head, unless there is no other copy.
+    """
+    kept = {name: t for name, t in tensors.items() if not set(heads_among([name])) & set(dropped)}
+    found = group(kept)
+    alone = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if name not in kept and canonical(name) in params.parameters.keys() - found.keys()
+    }
+    return kept | alone
 
 
 def find_problems(
     params: ParamStore,
-    stored: Mapping[str, Tensor],
-    groups: Mapping[str, list[str]],
-    missing: Iterable[str],
-) -> list[str]:
-    """Return what keeps the stored tensors from being the parameters, one entry for each kind."""
-    known = {n: t for n, t in stored.items() if canonical(n) in params.parameters}
-    unexpected = [n for n in stored if n not in known and canonical(n) is not None]
+    tensors: dict[str, Tensor],
+    groups: dict[str, list[str]],
+    lacking: Iterable[str],
+) -> dict[str, list[str]]:
+    """Return what keeps the tensors from being the parameters, by kind; every entry has a name."""
+    known = {name: t for name, t in tensors.items() if canonical(name) in params.parameters}
+    unexpected = [n for n in tensors if n not in known and canonical(n) is not None]
     shapes = {name: params[canonical(name) or ""].shape for name in known}
     problems = {
-        "missing": [f"{name} {params[name].shape}" for name in missing],
-        "unexpected": [f"{name} {stored[name].shape}" for name in unexpected],
-        "of another shape": [
+        "missing": [f"{name} {params[name].shape}" for name in lacking],
+        "unexpected": [f"{name} {tensors[name].shape}" for name in unexpected],
+        SHAPES: [
             f"{name} {tensor.shape} instead of {shapes[name]}"
             for name, tensor in known.items()
             if tensor.shape != shapes[name]
@@ -93,26 +154,25 @@ def find_problems(
         problems["tied in minibert, but stored with different values"] = [
             " and ".join(copies)
             for copies in groups.values()
-            if not all(equal(stored[copies[0]], stored[copy]) for copy in copies[1:])
+            if not all(equal(tensors[copies[0]], tensors[copy]) for copy in copies[1:])
         ]
-    return [f"{kind}: {listing(entries)}" for kind, entries in problems.items() if entries]
+    return {kind: entries for kind, entries in problems.items() if entries}
 
 
 def equal(first: Tensor, second: Tensor) -> bool:
     return np.array_equal(first.read(), second.read())
 
 
-def listing(entries: list[str]) -> str:
-    more = len(entries) - SHOWN
-    return ", ".join(entries[:SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def remedy(heads: Iterable[str]) -> str:
-    names = ", ".join(head.removesuffix(".") for head in heads)
-    take = "take config.json and the weights from one BERT"
-    if not names:
-        return take
-    return f'{take}, or draw what lacks entirely ({names}) anew by missing_heads="initialize"'
+def remedies(missing: list[str], foreign: list[str], reshaped: list[str]) -> str:
+    """Return the ways out: of heads that are missing, foreign, or of another shape."""
+    if {"classifier.", "qa_outputs."}.intersection(reshaped):
+        return ANOTHER_HEAD
+    ways = ["take config.json and the weights from one BERT"]
+    if missing:
+        ways.append(f'draw what lacks ({bare(missing)}) anew by missing_heads="initialize"')
+    if foreign:
+        ways.append(f'leave what has no place ({bare(foreign)}) out by foreign_heads="drop"')
+    return ", or ".join(ways)
 
 
 def initialize(params: ParamStore, names: Iterable[str], key: Key, std: float) -> None:
@@ -124,52 +184,3 @@ def initialize(params: ParamStore, names: Iterable[str], key: Key, std: float) -
     fresh.initialize(key, std)
     for parameter in fresh:
         params[parameter.name].value[...] = parameter.value
-
-
-@contextmanager
-def open_weights(folder: Path) -> Iterator[tuple[Path, dict[str, Tensor]]]:
-    """Open a folder's weights; yield the file that they are in, or its index, and the tensors."""
-    single, index = folder / WEIGHTS, folder / INDEX
-    with ExitStack() as files:
-        if single.is_file():
-            yield single, files.enter_context(open_tensors(single))[0]
-        elif index.is_file():
-            yield index, open_shards(index, files)
-        else:
-            raise no_weights(folder)
-
-
-def open_shards(index: Path, files: ExitStack) -> dict[str, Tensor]:
-    """Return the tensors of all files that an index names; none of them may be missing."""
-    try:
-        places = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        names = sorted({str(name) for name in places.values()})
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{index} is damaged: it does not say which file a tensor is in") from None
-    paths = {name: index.parent / Path(name).name for name in names}  # never beyond the folder
-    if absent := [name for name, path in paths.items() if not path.is_file()]:
-        raise ValueError(
-            f"{index} names files that are not there: {listing(absent)}: copy them beside it"
-        )
-    shards = {name: files.enter_context(open_tensors(path))[0] for name, path in paths.items()}
-    if lost := [
-        f"{name} in {place}" for name, place in places.items() if name not in shards[place]
-    ]:
-        raise ValueError(f"{index} names tensors that are not there: {listing(lost)}")
-    return {name: tensor for shard in shards.values() for name, tensor in shard.items()}
-
-
-def no_weights(folder: Path) -> Exception:
-    """Return the error for a folder without weights that minibert opens, and the way out."""
-    pickles = sorted(
-        path for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern)
-    )
-    if not pickles:
-        return FileNotFoundError(
-            f"{folder} has no {WEIGHTS}: give a folder that minibert or transformers saved"
-        )
-    return ValueError(
-        f"{folder} has its weights in {pickles[0].name}, a pickle, which can run any code and is "
-        "never opened here: if you trust it, convert it with PyTorch, "
-        f"{CONVERT % (pickles[0], folder / WEIGHTS)}"
-    )

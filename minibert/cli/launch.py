@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.display import Preparation, preparing, training_display
 from minibert.cli.screen import console, duration, print_table
-from minibert.config import BertConfig, TrainConfig
+from minibert.config import BertConfig, TrainConfig, initial_std
 
 if TYPE_CHECKING:
     from minibert.training.run import Run
@@ -70,15 +70,6 @@ def chosen_model(given: Mapping[str, Any]) -> BertConfig:
         changes["num_attention_heads"] = given["heads"]
     config = BertConfig.preset(given["preset"], **changes)
     return replace(config, initializer_range=initial_std(config.hidden_size))
-
-
-def initial_std(width: int) -> float:
-    """Return the standard deviation of fresh weights: BERT's 0.02 at its width of 768.
-
-    A sum of ``width`` products grows with √width, so in a narrow model 0.02 makes every sub-layer
-    whisper, and attention takes long to form.  0.02 √(768 / width) keeps base's loudness.
-    """
-    return round(0.02 * math.sqrt(768 / width), 4)
 
 
 def compile_kernels(name: str, status: Preparation) -> None:

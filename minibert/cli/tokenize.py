@@ -12,7 +12,10 @@ from minibert.cli.screen import print_json, print_rows
 
 def tokenize(
     folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="A folder with a model, or a vocab.txt alone.")
+        str,
+        typer.Argument(
+            metavar="DIR", help="A folder with a model, or its vocab.txt or tokenizer.json alone."
+        ),
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, in quotes.")],
     pair: Annotated[

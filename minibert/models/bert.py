@@ -58,20 +58,32 @@ class Pooler:
 class BertCache(NamedTuple):
     embeddings: EmbeddingsCache
     layers: tuple[EncoderLayerCache, ...]
-    pooler: PoolerCache
+    pooler: PoolerCache | None
 
 
 class Bert:
-    """The encoder that all tasks share."""
+    """The encoder that all tasks share.
 
-    def __init__(self, scope: Scope, config: BertConfig, ops: Ops) -> None:
+    Tasks that ask about single tokens do without the pooler: ``pooled`` then has no column, and
+    ``dpooled`` is None.
+    """
+
+    def __init__(
+        self, scope: Scope, config: BertConfig, ops: Ops, *, with_pooler: bool = True
+    ) -> None:
         self.config = config
         self.embeddings = Embeddings(scope.child("embeddings"), config, ops)
         self.layers = [
             EncoderLayer(scope.child("encoder", "layer", number), config, ops)
             for number in range(config.num_hidden_layers)
         ]
-        self.pooler = Pooler(scope.child("pooler"), config.hidden_size, ops)
+        self.pooler = (
+            Pooler(scope.child("pooler"), config.hidden_size, ops) if with_pooler else None
+        )
+        self.parts = [scope.child("embeddings").parameters()] + [
+            scope.child("encoder", "layer", number).parameters()
+            for number in range(config.num_hidden_layers)
+        ]
 
     def forward(
         self,
@@ -97,17 +109,37 @@ class Bert:
             layer_key = key.child("layer", number) if key else None
             x, cache = layer.forward(x, mask, layer_key, places if number == last else None)
             layers.append(cache)
-        pooled, pooler = self.pooler.forward(x)
+        pooled, pooler = x[:, :0, 0], None
+        if self.pooler is not None:
+            pooled, pooler = self.pooler.forward(x)
         return x, pooled, BertCache(embeddings, tuple(layers), pooler)
 
     def backward(
         self,
-        dhidden: Array,  # like hidden
-        dpooled: Array,  # (B, C)
+        dhidden: Array | None,  # like hidden; None: 0
+        dpooled: Array | None,  # (B, C); None: 0, or there is no pooler
         cache: BertCache,
     ) -> None:
-        """Accumulate the gradient of every parameter; hidden fed the pooler too, so they add."""
-        dx = dhidden + self.pooler.backward(dpooled, cache.pooler)
-        for layer, layer_cache in zip(reversed(self.layers), reversed(cache.layers), strict=True):
-            dx = layer.backward(dx, layer_cache)
-        self.embeddings.backward(dx, cache.embeddings)
+        """Accumulate the gradient of every parameter; hidden fed the pooler too, so they add.
+
+        Where everything from the embeddings up to some layer is frozen, nothing below that layer
+        needs a gradient, and the way down ends there.
+        """
+        dx = dhidden
+        if dpooled is not None and self.pooler is not None and cache.pooler is not None:
+            dfirst = self.pooler.backward(dpooled, cache.pooler)
+            dx = dfirst if dx is None else dx + dfirst
+        if dx is None:
+            return
+        lowest = self.lowest_trained()
+        for number in range(len(self.layers) - 1, max(lowest, 0) - 1, -1):
+            dx = self.layers[number].backward(dx, cache.layers[number])
+        if lowest < 0:
+            self.embeddings.backward(dx, cache.embeddings)
+
+    def lowest_trained(self) -> int:
+        """Return the lowest layer that is not wholly frozen: -1 for the embeddings, L for none."""
+        for number, parameters in enumerate(self.parts, start=-1):
+            if not all(parameter.frozen for parameter in parameters):
+                return number
+        return len(self.layers)

@@ -5,7 +5,8 @@ Source: Devlin et al., BERT (2019), section 3.1 and A.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,10 @@ from minibert.params import ParamStore
 if TYPE_CHECKING:
     from minibert.data.batches import PretrainingBatch
     from minibert.ops import Ops
+
+
+Head: TypeAlias = Literal["pooler", "masked", "next"]
+HEADS: tuple[Head, ...] = ("pooler", "masked", "next")
 
 
 class LossWeights(NamedTuple):
@@ -84,6 +89,15 @@ def places_looked_at(
     return places, row * R + 1 + rank
 
 
+def check_heads(heads: Collection[Head]) -> frozenset[Head]:
+    """Return the heads, or raise ValueError on an unknown one and on one without what it reads."""
+    if unknown := [head for head in heads if head not in HEADS]:
+        raise ValueError(f"heads has {unknown[0]!r}, expected some of {', '.join(HEADS)}")
+    if "next" in heads and "pooler" not in heads:
+        raise ValueError("heads has 'next' but not 'pooler', whose vector it reads: give both")
+    return frozenset(heads)
+
+
 class BertForPreTraining:
     """The model that ``minibert pretrain`` trains, with the parameter names of Hugging Face's.
 
@@ -95,6 +109,10 @@ class BertForPreTraining:
     gradient and saves a third of the multiplications of a 2-layer model; ``every_place=True``
     computes them all.
     With dropout the two draw other masks, as these go by the place in the array.
+
+    A published model often lacks what its pretraining is over with.  ``heads`` names what is there;
+    the attributes of the others, ``bert.pooler``, ``masked_head`` and ``next_head``, are then None,
+    and ``forward`` refuses.  The next-sentence head reads the pooler's vector, so it needs one.
     """
 
     def __init__(
@@ -104,21 +122,54 @@ class BertForPreTraining:
         dtype: Any = np.float32,
         *,
         every_place: bool = False,
+        heads: Collection[Head] = HEADS,
     ) -> None:
+        self.heads = check_heads(heads)
         self.config, self.ops, self.every_place = config, get_ops(ops), every_place
         self.params = ParamStore(dtype)
-        self.bert = Bert(self.params.scope("bert"), config, self.ops)
-        self.masked_head = MaskedLMHead(
-            self.params.scope("cls", "predictions"), self.bert.embeddings.word, config, self.ops
-        )
-        self.next_head = NextSentenceHead(
-            self.params.scope("cls", "seq_relationship"), config.hidden_size, self.ops
-        )
+        self.bert = Bert(self.params.scope("bert"), config, self.ops, with_pooler="pooler" in heads)
+        self.masked_head = self.next_head = None
+        if "masked" in heads:
+            self.masked_head = MaskedLMHead(
+                self.params.scope("cls", "predictions"), self.bert.embeddings.word, config, self.ops
+            )
+        if "next" in heads:
+            self.next_head = NextSentenceHead(
+                self.params.scope("cls", "seq_relationship"), config.hidden_size, self.ops
+            )
         self.params.allocate()
 
     def initialize(self, key: Key) -> None:
         """Draw fresh weights, with the configuration's ``initializer_range``."""
         self.params.initialize(key, self.config.initializer_range)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``config.json`` holds, with the class of transformers that has these heads.
+
+        For two choices it has none.  A pooler beside the masked head alone is named a
+        BertForMaskedLM, which reports the pooler as unused.  An encoder by itself is named a
+        BertModel, which draws a pooler of its own unless opened with ``add_pooling_layer=False``.
+        """
+        match "masked" in self.heads, "next" in self.heads:
+            case True, True:
+                architecture = "BertForPreTraining"
+            case True, False:
+                architecture = "BertForMaskedLM"
+            case False, True:
+                architecture = "BertForNextSentencePrediction"
+            case _:
+                architecture = "BertModel"
+        return self.config.to_json(architecture)
+
+    def both_heads(self) -> tuple[MaskedLMHead, NextSentenceHead]:
+        """Return the two heads, or raise ValueError where one lacks."""
+        if self.masked_head is None or self.next_head is None:
+            which = "masked-language" if self.masked_head is None else "next-sentence"
+            raise ValueError(
+                f"this model has no {which} head, so it has no pretraining loss: open it by "
+                'load_model(folder, missing_heads="initialize"), which draws what lacks'
+            )
+        return self.masked_head, self.next_head
 
     def forward(
         self,
@@ -126,6 +177,7 @@ class BertForPreTraining:
         key: Key | None = None,  # None: evaluation, no dropout
         weights: LossWeights | None = None,  # None: the means over this batch
     ) -> tuple[PretrainingOutput, PretrainingCache]:
+        masked_head, next_head = self.both_heads()
         check_shape("input_ids", batch.input_ids, (None, None))
         B, T = batch.input_ids.shape
         check_shape("masked_positions", batch.masked_positions, (None,))
@@ -147,10 +199,8 @@ class BertForPreTraining:
         )
         B, R, C = hidden.shape
         masked_rows = lookup_forward(positions, hidden.reshape(B * R, C))
-        masked_loss, masked_right, masked = self.masked_head.forward(
-            masked_rows, batch.masked_labels
-        )
-        next_loss, next_right, next_ = self.next_head.forward(pooled, batch.next_labels)
+        masked_loss, masked_right, masked = masked_head.forward(masked_rows, batch.masked_labels)
+        next_loss, next_right, next_ = next_head.forward(pooled, batch.next_labels)
         output = PretrainingOutput(
             weights.masked * masked_loss + weights.next * next_loss,
             masked_loss, masked_right, masked_count, next_loss, next_right, next_count,
@@ -163,8 +213,9 @@ class BertForPreTraining:
 
         To pick the masked rows is a look-up in the table of all rows, and so is its backward.
         """
+        masked_head, next_head = self.both_heads()
         B, R, C = cache.hidden_shape
-        dmasked = self.masked_head.backward(cache.weights.masked, cache.masked)
+        dmasked = masked_head.backward(cache.weights.masked, cache.masked)
         dhidden = lookup_backward(dmasked, cache.positions, B * R).reshape(B, R, C)
-        dpooled = self.next_head.backward(cache.weights.next, cache.next)
+        dpooled = next_head.backward(cache.weights.next, cache.next)
         self.bert.backward(dhidden, dpooled, cache.bert)

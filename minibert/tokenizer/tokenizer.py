@@ -24,8 +24,9 @@ from typing import Any, Literal
 from .cache import ChunkCache, PieceCache
 from .checks import check_count, check_text, check_texts
 from .encoding import Encoding, PaddedBatch, joined, pad_batch, truncated_lengths
+from .folder import read_tokenizer
 from .normalize import Normalizer
-from .settings import SETTINGS, read_settings, write_settings
+from .settings import SETTINGS, write_settings
 from .vocab import CONTINUATION, SPECIAL_TOKENS, Vocabulary
 from .wordpiece import WordPiece
 
@@ -224,11 +225,12 @@ class Tokenizer:
         write_settings(folder, settings, model_max_length)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Tokenizer:
-        """Open a folder with `vocab.txt` and, unless it is uncased, `tokenizer_config.json`.
+    def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """Open a folder, or a vocabulary file by itself, with the settings that lie beside it.
 
-        A vocabulary file by itself will do; the settings are looked for beside it.
+        These are `vocab.txt` with `tokenizer_config.json`, or `tokenizer.json` (see `folder.py`);
+        what they leave out is as in an uncased BERT.  Raises FileNotFoundError where there is no
+        vocabulary, ValueError where it is damaged or no BERT's.
         """
-        folder = Path(folder)
-        file = folder if folder.is_file() else folder / "vocab.txt"
-        return cls(Vocabulary.load(file), **read_settings(file.parent))
+        vocab, settings = read_tokenizer(Path(path))
+        return cls(vocab, **settings)

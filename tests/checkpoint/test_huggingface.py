@@ -116,7 +116,7 @@ def test_padded_model_loads_and_says_so(
     tmp_path: Path, config: BertConfig, tokenizer: Tokenizer
 ) -> None:
     save_model(BertForPreTraining(replace(config, vocab_size=32), "numpy"), tokenizer, tmp_path)
-    with pytest.warns(UserWarning, match="32 embeddings and vocab.txt has 22 tokens"):
+    with pytest.warns(UserWarning, match="32 embeddings and the vocabulary has 22"):
         model, _ = load_pretrained(tmp_path, "numpy")
     assert model.config.vocab_size == 32
 
@@ -149,7 +149,7 @@ def test_missing_heads_use_the_configs_range(folder: Path, model: BertForPreTrai
     write_tensors(folder / "model.safetensors", encoder)
     change_config(folder, initializer_range=0.7)
     with pytest.raises(ValueError, match=r"missing: cls\.seq_relationship"):
-        load_pretrained(folder, "numpy")
+        load_pretrained(folder, "numpy", missing_heads="refuse")
     loaded, _ = load_pretrained(folder, "numpy", missing_heads="initialize", key=Key(2))
     assert 0.3 < loaded.next_head.dense.weight.value.std() < 0.9
     assert not loaded.next_head.dense.bias.value.any()
@@ -161,4 +161,4 @@ def test_base_opens_in_about_a_second(tmp_path: Path) -> None:
     save_model(model, None, tmp_path)
     start = time.perf_counter()
     load_model(tmp_path, "numpy")
-    assert time.perf_counter() - start < 3  # 0.5 to 1 s where nothing else runs
+    assert time.perf_counter() - start < 2  # 0.15 s where nothing else runs

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibert.checkpoint.names import absent_heads, canonical, group
+from minibert.checkpoint.names import HEADS, canonical, group, heads_among
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,9 @@ def test_copies_of_one_tensor_are_grouped() -> None:
     assert group(names) == {"cls.predictions.bias": [names[0], names[2]]}
 
 
-def test_a_head_is_absent_only_as_a_whole() -> None:
-    declared = [
-        "bert.embeddings.LayerNorm.bias",
-        "bert.pooler.dense.bias",
-        "cls.predictions.bias",
-        "cls.predictions.transform.dense.bias",
-    ]
-    assert absent_heads(declared, declared) == ["bert.pooler.", "cls.predictions."]
-    assert absent_heads([declared[3]], declared) == []
-    assert absent_heads([declared[0]], declared) == []
+def test_a_head_is_there_with_any_of_its_tensors() -> None:
+    assert heads_among(["bert.embeddings.LayerNorm.bias", "encoder.layer.0.output.bias"]) == []
+    assert heads_among(["pooler.dense.bias"]) == ["bert.pooler."]
+    assert heads_among(["cls.predictions.decoder.weight"]) == ["cls.predictions."]
+    everything = ["qa_outputs.bias", "classifier.weight", "cls.seq_relationship.bias", "x.pooler."]
+    assert heads_among(everything) == list(HEADS[2:])

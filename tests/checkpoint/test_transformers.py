@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,53 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minibert.checkpoint.huggingface import load_model, load_pretrained, save_model
+from minibert.checkpoint.huggingface import load_model, save_model
 from minibert.config import BertConfig
 from minibert.models.pretraining import BertForPreTraining
 from minibert.tokenizer import Tokenizer
 
+from .theirs import ROWS, inputs_of, no_complaint, random_model
+
 pytestmark = pytest.mark.parity
-
-ROWS = ["The dog runs, dogs [MASK]!", "été 三", "a"]
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture(scope="module")
-def transformers() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("transformers")
-
-
-@contextmanager
-def no_complaint(transformers: Any) -> Iterator[None]:
-    """Fail on anything that transformers would tell its user: a warning or a line of its log."""
-    lines: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())
-    logger = transformers.logging.get_logger()
-    logger.addHandler(handler)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield
-    finally:
-        logger.removeHandler(handler)
-    assert lines == []
-    assert [str(warning.message) for warning in caught] == []
-
-
-def random_model(config: BertConfig, dtype: type = np.float32) -> BertForPreTraining:
-    model = BertForPreTraining(config, "numpy", dtype)
-    generator = np.random.default_rng(4)
-    for parameter in model.params:
-        mean = 1.0 if parameter.spec.init == "ones" else 0.0
-        parameter.value[...] = generator.normal(mean, 0.2, parameter.shape)
-    return model
 
 
 def our_logits(
@@ -73,11 +30,7 @@ def our_logits(
 
 def their_logits(torch: Any, model: Any, batch: Any) -> tuple[np.ndarray, np.ndarray]:
     with torch.no_grad():
-        output = model.eval()(
-            input_ids=torch.from_numpy(batch.input_ids).long(),
-            token_type_ids=torch.from_numpy(batch.token_type_ids).long(),
-            attention_mask=torch.from_numpy(batch.attention_mask).long(),
-        )
+        output = model.eval()(**inputs_of(torch, batch))
     return output.prediction_logits.numpy(), output.seq_relationship_logits.numpy()
 
 
@@ -139,46 +92,6 @@ def test_tokenizer_gives_the_same_ids(
     assert pair["token_type_ids"] == tokenizer.encode("the dog", "runs").token_type_ids
     assert theirs.model_max_length == 17
     assert theirs.mask_token == "[MASK]"
-
-
-@pytest.mark.parametrize("name", ["BertForPreTraining", "BertModel", "BertForMaskedLM"])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_we_open_their_folder(
-    tmp_path: Path, tokenizer: Tokenizer, torch: Any, transformers: Any, name: str, dtype: str
-) -> None:
-    sizes = {
-        "vocab_size": 22, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
-        "intermediate_size": 20, "max_position_embeddings": 17,
-    }  # fmt: skip
-    torch.manual_seed(3)
-    theirs = getattr(transformers, name)(transformers.BertConfig(**sizes)).to(getattr(torch, dtype))
-    theirs.save_pretrained(tmp_path, max_shard_size="6KB" if dtype == "float16" else "5GB")
-    theirs = theirs.float().eval()
-    tokenizer.vocab.save(tmp_path / "vocab.txt")
-    if name != "BertForPreTraining":
-        with pytest.raises(ValueError, match=r"missing: .*cls\.seq_relationship"):
-            load_model(tmp_path, "numpy")
-    model, _ = load_pretrained(
-        tmp_path, "numpy", missing_heads="refuse" if "Pre" in name else "initialize"
-    )
-    batch = tokenizer.encode_batch(ROWS)
-    with torch.no_grad():
-        output = theirs(
-            input_ids=torch.from_numpy(batch.input_ids).long(),
-            attention_mask=torch.from_numpy(batch.attention_mask).long(),
-            output_hidden_states=True,
-        )
-    hidden, pooled, _ = model.bert.forward(
-        batch.input_ids, batch.token_type_ids, batch.attention_mask
-    )
-    real = batch.attention_mask
-    np.testing.assert_allclose(hidden[real], output.hidden_states[-1].numpy()[real], atol=1e-5)
-    if name == "BertModel":
-        np.testing.assert_allclose(pooled, output.pooler_output.numpy(), atol=1e-5)
-    else:
-        logits = output.logits if name == "BertForMaskedLM" else output.prediction_logits
-        ours = model.masked_head.logits(hidden)
-        np.testing.assert_allclose(ours[real], logits.numpy()[real], atol=1e-5)
 
 
 def test_same_weights_after_there_and_back(

@@ -9,43 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minibert.arrays import Array
 from minibert.checkpoint.tensors import write_tensors
 from minibert.checkpoint.weights import load_weights
-from minibert.config import BertConfig
-from minibert.keys import Key
 from minibert.models.pretraining import BertForPreTraining
+
+from .conftest import Arrays, refusal, save
 
 WORD, BIAS = "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
-
-Arrays = dict[str, Array]
-
-
-@pytest.fixture
-def arrays(model: BertForPreTraining) -> Arrays:
-    return {parameter.name: parameter.value for parameter in model.params}
-
-
-@pytest.fixture
-def other(config: BertConfig) -> BertForPreTraining:
-    """A model of the same sizes, to load into."""
-    return BertForPreTraining(config, "numpy")
-
-
-def save(folder: Path, arrays: Arrays) -> Path:
-    write_tensors(folder / "model.safetensors", arrays)
-    return folder
-
-
-def refusal(other: BertForPreTraining, folder: Path, **options: object) -> str:
-    """Return the error of loading; nothing may have changed."""
-    before = other.params.value.copy()
-    with pytest.raises((ValueError, FileNotFoundError)) as info:
-        load_weights(other.params, folder, **options)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(other.params.value, before)
-    assert "\n" not in str(info.value)
-    return str(info.value)
 
 
 def legacy(name: str) -> str:
@@ -100,39 +71,6 @@ def test_everything_wrong_is_listed_at_once(
 def test_long_lists_are_cut(tmp_path: Path, arrays: Arrays, other: BertForPreTraining) -> None:
     message = refusal(other, save(tmp_path, {WORD: arrays[WORD]}))
     assert f"and {len(arrays) - 1 - 8} more" in message
-
-
-def test_an_encoder_alone_needs_the_users_word(
-    tmp_path: Path, arrays: Arrays, other: BertForPreTraining
-) -> None:
-    encoder = {
-        name.removeprefix("bert."): array
-        for name, array in arrays.items()
-        if name.startswith(("bert.embeddings", "bert.encoder"))
-    }
-    folder = save(tmp_path, encoder)
-    message = refusal(other, folder)
-    assert "bert.pooler, cls.predictions, cls.seq_relationship" in message
-    assert 'missing_heads="initialize"' in message
-
-    load_weights(other.params, folder, missing_heads="initialize", key=Key(3), std=0.5)
-    fresh = BertForPreTraining(other.config, "numpy")
-    fresh.params.initialize(Key(3), 0.5)
-    for parameter in other.params:
-        name = parameter.name
-        wanted = encoder.get(name.removeprefix("bert."), fresh.params[name].value)
-        np.testing.assert_array_equal(parameter.value, wanted)
-    assert other.params["bert.pooler.dense.weight"].value.std() > 0.3
-
-
-def test_half_a_head_is_refused(tmp_path: Path, arrays: Arrays, other: BertForPreTraining) -> None:
-    del arrays["cls.predictions.transform.dense.weight"]
-    message = refusal(other, save(tmp_path, arrays), missing_heads="initialize")
-    assert "cls.predictions.transform.dense.weight (12, 12)" in message
-
-
-def test_wrong_option(tmp_path: Path, other: BertForPreTraining) -> None:
-    assert "'refuse' or 'initialize'" in refusal(other, tmp_path, missing_heads="yes")
 
 
 def test_a_decoder_of_its_own_is_refused(

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
+
+from minibert.checkpoint.huggingface import load_pretrained, save_model
+from minibert.checkpoint.tensors import read_tensors, write_tensors
+from minibert.models.pretraining import BertForPreTraining
 
 from .conftest import Command, assert_refused
 
@@ -129,6 +134,63 @@ def test_attention_refuses(cli: Command, model_folder: Path, tmp_path: Path) -> 
     assert_refused(cli("attention", model_folder, "it", "--out", "map.bmp"), ".png")
     assert_refused(cli("attention", model_folder, "it", "--out", tmp_path / "no/map.png"), "no")
     assert not out.exists()
+
+
+@pytest.fixture
+def bare_folder(model_folder: Path, tmp_path: Path) -> Path:
+    """The same model as it is often published: an encoder alone, with tokenizer.json."""
+    model, tokenizer = load_pretrained(model_folder, "numpy")
+    encoder = BertForPreTraining(model.config, "numpy", heads=())
+    for parameter in encoder.params:
+        parameter.value[...] = model.params[parameter.name].value
+    folder = tmp_path / "bare"
+    save_model(encoder, None, folder)
+    tokenizers.BertWordPieceTokenizer(vocab=dict(tokenizer.vocab.ids)).save(
+        str(folder / "tokenizer.json")
+    )
+    return folder
+
+
+def test_a_published_encoder_is_used_like_our_own(
+    cli: Command, model_folder: Path, bare_folder: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "sentences.txt"
+    text.write_text("the loop ends .\na file\n", encoding="utf-8")
+    for folder in (model_folder, bare_folder):
+        assert cli("attention", folder, "it", "--out", tmp_path / "map.png").status == 0
+    for command in (("embed", text, *NUMPY), ("tokenize", "the loops")):
+        name, *rest = command
+        result = cli(name, bare_folder, *rest)
+        assert result == cli(name, model_folder, *rest)
+        assert (result.status, result.err) == (0, "")
+
+
+def test_commands_that_need_a_head_say_so(cli: Command, bare_folder: Path) -> None:
+    assert_refused(cli("fill", bare_folder, "the [MASK]"), "masked-language head", "BertForMasked")
+    assert_refused(cli("next", bare_folder, "a", "b"), "next-sentence head", "minibert pretrain")
+
+
+def test_a_fine_tuned_model_embeds_with_one_warning(
+    process: Command, cli: Command, model_folder: Path, tmp_path: Path
+) -> None:
+    folder, text = tmp_path / "tuned", tmp_path / "sentences.txt"
+    text.write_text("the loop\n", encoding="utf-8")
+    save_model(*load_pretrained(model_folder, "numpy"), folder)
+    arrays, _ = read_tensors(folder / "model.safetensors")
+    write_tensors(
+        folder / "model.safetensors",
+        {
+            **{name: array for name, array in arrays.items() if not name.startswith("cls.")},
+            "classifier.weight": np.zeros((3, 8), np.float32),
+            "classifier.bias": np.zeros(3, np.float32),
+        },
+    )
+    result = process("embed", folder, text, *NUMPY)
+    assert result.out == cli("embed", model_folder, text, *NUMPY).out
+    assert result.err == (
+        f"minibert: warning: {folder}: the fine-tuned head (classifier) is left out, as only "
+        "load_finetuned and 'minibert predict' use it\n"
+    )
 
 
 @pytest.mark.parametrize(

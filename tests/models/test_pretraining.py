@@ -14,13 +14,14 @@ from minibert.keys import Key
 from minibert.models.bert import Bert
 from minibert.models.pretraining import (
     BertForPreTraining,
+    Head,
     LossWeights,
     places_looked_at,
 )
 from minibert.ops import Ops, get_ops
 from minibert.params import ParamStore
 
-from .common import gradient, make_batch, make_model
+from .common import gradient, make_batch, make_model, small_config
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
@@ -44,6 +45,40 @@ def test_parameter_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = BertForPreTraining(config, "numpy")
     counts = tuple(sum(int(np.prod(p.shape)) for p in s) for s in (store, model.params))
     assert counts == COUNTS[name]
+
+
+@pytest.mark.parametrize(
+    ("heads", "architecture"),
+    [
+        ((), "BertModel"),
+        (("pooler",), "BertModel"),
+        (("masked",), "BertForMaskedLM"),
+        (("pooler", "masked"), "BertForMaskedLM"),
+        (("pooler", "next"), "BertForNextSentencePrediction"),
+        (("pooler", "masked", "next"), "BertForPreTraining"),
+    ],
+)
+def test_a_model_may_lack_heads(heads: tuple[Head, ...], architecture: str) -> None:
+    whole, model = make_model("numpy"), BertForPreTraining(small_config(), "numpy", heads=heads)
+    prefixes = {"pooler": "bert.pooler", "masked": "cls.pred", "next": "cls.seq"}
+    lacking = tuple(prefix for head, prefix in prefixes.items() if head not in heads)
+    kept = [name for name in whole.params.parameters if not name.startswith(lacking)]
+    assert list(model.params.parameters) == kept
+    assert model.heads == set(heads)
+    parts = (model.bert.pooler, model.masked_head, model.next_head)
+    assert [part is not None for part in parts] == [head in heads for head in prefixes]
+    assert model.to_json() == {**whole.to_json(), "architectures": [architecture]}
+    if len(heads) < 3:
+        which = "masked-language" if "masked" not in heads else "next-sentence"
+        with pytest.raises(ValueError, match=f"no {which} head, so it has no pretraining loss"):
+            model.forward(make_batch(whole))
+
+
+def test_heads_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="heads has 'nsp', expected some of pooler, masked, next"):
+        BertForPreTraining(small_config(), "numpy", heads=["pooler", "nsp"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="heads has 'next' but not 'pooler', whose vector it"):
+        BertForPreTraining(small_config(), "numpy", heads=["masked", "next"])
 
 
 def test_weights_decay_and_biases_and_layernorms_do_not() -> None:

@@ -21,13 +21,17 @@ def cross_entropy_forward(
     -log p = log Σ_j e^{x_j} - x_label, formed from the logits: the logarithm of a probability
     that has rounded to 0 would be -inf.  No row at all gives loss 0, not 0/0.
     """
+    return float(row_losses(logits, labels).sum(dtype=np.float64)), softmax_forward(logits)
+
+
+def row_losses(logits: Array, labels: Array) -> Array:  # (N, V), (N,) → (N,)
+    """Return each row's loss, 0 for an ignored one."""
     check_cross_entropy(logits, labels)
     counted = labels != IGNORED
     shifted = logits - logits.max(axis=-1, keepdims=True)
     log_total = np.log(np.exp(shifted).sum(axis=-1))
     target = np.take_along_axis(shifted, np.where(counted, labels, 0)[:, None], axis=-1)[:, 0]
-    losses = np.where(counted, log_total - target, 0)
-    return float(losses.sum(dtype=np.float64)), softmax_forward(logits)
+    return np.where(counted, log_total - target, 0)
 
 
 def cross_entropy_backward(
@@ -49,6 +53,37 @@ def cross_entropy_backward(
     rows = np.flatnonzero(counted)
     dlogits[rows, labels[rows]] -= dloss
     return dlogits
+
+
+def weighted_cross_entropy_forward(
+    logits: Array,  # (N, K)
+    labels: Array,  # (N,), integers in [0, K), or IGNORED
+    weights: Array,  # (K,), of the classes
+) -> tuple[float, Array]:  # sum of the weighted losses, probs (N, K)
+    """Return Σ_n w[label_n] loss_n: rare classes may count for more than frequent ones.
+
+    To make it a mean, divide by Σ_n w[label_n].
+    """
+    losses = row_losses(logits, labels) * row_weights(labels, weights)
+    return float(losses.sum(dtype=np.float64)), softmax_forward(logits)
+
+
+def weighted_cross_entropy_backward(
+    dloss: float,
+    probs: Array,  # (N, K)
+    labels: Array,  # (N,)
+    weights: Array,  # (K,)
+) -> Array:  # dlogits (N, K)
+    """Send a gradient back: a row's loss was multiplied by a constant, so its gradient is too."""
+    dlogits = cross_entropy_backward(dloss, probs, labels)
+    return dlogits * row_weights(labels, weights)[:, None]
+
+
+def row_weights(labels: Array, weights: Array) -> Array:  # (N,), (K,) → (N,)
+    """Return the weight of each row's class, 0 for an ignored row."""
+    check_ids("labels", labels, len(weights), ignored=True)
+    counted = labels != IGNORED
+    return np.where(counted, weights[np.where(counted, labels, 0)], weights.dtype.type(0))
 
 
 def vocab_cross_entropy_forward(

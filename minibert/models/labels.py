@@ -1,0 +1,37 @@
+"""The names of classes, as Hugging Face's config.json keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def labels_json(labels: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of config.json that name the classes.
+
+    >>> labels_json(["no", "yes"])
+    {'id2label': {'0': 'no', '1': 'yes'}, 'label2id': {'no': 0, 'yes': 1}}
+    """
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+
+
+def read_labels(config: Mapping[str, Any], count: int) -> tuple[str, ...]:
+    """Return the names of ``count`` classes; where config.json has none, those of transformers.
+
+    Raises ValueError where it names another number of them.
+
+    >>> read_labels({"id2label": {"1": "yes", "0": "no"}}, 2), read_labels({}, 2)
+    (('no', 'yes'), ('LABEL_0', 'LABEL_1'))
+    """
+    names = config.get("id2label")
+    if names is None:
+        return tuple(f"LABEL_{number}" for number in range(count))
+    if not isinstance(names, Mapping) or {str(key) for key in names} != set(map(str, range(count))):
+        raise ValueError(
+            f"id2label is {names!r:.60}, expected names for 0 to {count - 1}, as many as the "
+            "classifier has rows: take config.json and weights from one model"
+        )
+    return tuple(str(names[str(number)]) for number in range(count))

@@ -24,7 +24,8 @@ import numpy as np
 
 from minibert.config import TrainConfig
 from minibert.keys import Key
-from minibert.models.pretraining import BertForPreTraining, LossWeights, count_labels
+from minibert.models.pretraining import LossWeights, count_labels
+from minibert.params import ParamStore
 from minibert.training.evaluate import FilledBlank, evaluate, fill_blanks
 from minibert.training.metrics import Totals
 from minibert.training.schedule import warmup_linear
@@ -104,7 +105,7 @@ def training_step(run: Run, progress: float) -> dict[str, Any]:
         totals.add(output)
 
     norm = model.ops.global_norm(model.params.grad)
-    check_finite(model, number + 1, loss, norm)
+    check_finite(model.params, number + 1, loss, norm)
     learning_rate = config.learning_rate * warmup_linear(progress, config.warmup)
     optimizer.update(learning_rate, grad_scale=min(1.0, config.clip_norm / max(norm, 1e-12)))
 
@@ -132,16 +133,16 @@ def loss_weights(batches: Sequence[PretrainingBatch], config: TrainConfig) -> Lo
     return LossWeights(config.masked_weight / max(masked, 1), config.next_weight / max(pairs, 1))
 
 
-def check_finite(model: BertForPreTraining, step: int, loss: float, norm: float) -> None:
+def check_finite(params: ParamStore, step: int, loss: float, norm: float) -> None:
     """Raise DivergedError, naming the first culprit, unless loss and gradient are finite."""
     if math.isfinite(loss) and math.isfinite(norm):
         return
     culprit = "the loss"
-    for parameter in model.params:
+    for parameter in params:
         if not np.isfinite(parameter.grad).all():
             culprit = f"the gradient of {parameter.name}"
             break
-    for parameter in model.params:
+    for parameter in params:
         if not np.isfinite(parameter.value).all():
             culprit = f"the weight {parameter.name}"
             break

@@ -37,11 +37,8 @@ class Muon(AdamW):
 
     def update(self, learning_rate: float, grad_scale: float = 1.0) -> None:
         """Move all parameters one step against ``params.grad`` times ``grad_scale``."""
-        self.update_stretches(
-            self.params.trainable_runs(lambda parameter: not parameter.spec.hidden),
-            learning_rate,
-            grad_scale,
-        )
+        self.updates += 1
+        self.update_where(lambda p: not p.spec.hidden, learning_rate, grad_scale)
         for matrices in self.matrices_by_shape().values():
             self.update_matrices(matrices, learning_rate, grad_scale)
 
@@ -76,8 +73,9 @@ class Muon(AdamW):
             momentum += push
             push += dtype(MOMENTUM) * momentum
         steps = self.ops.orthogonalize(pushes, ITERATIONS)
-        steps *= dtype(learning_rate * STEP_SIZE * math.sqrt(max(pushes.shape[1:])))
+        size = STEP_SIZE * math.sqrt(max(pushes.shape[1:]))
         for step, (parameter, _) in zip(steps, matrices, strict=True):
-            value = parameter.value
-            value *= dtype(1 - learning_rate * self.weight_decay)
+            rate, value = learning_rate * self.factors[parameter.name], parameter.value
+            value *= dtype(1 - rate * self.weight_decay)
+            step *= dtype(rate * size)
             value -= step

@@ -10,9 +10,12 @@ import typer
 
 from minibert.cli.attention import attention
 from minibert.cli.embed import embed
+from minibert.cli.evaluate import evaluate
 from minibert.cli.fill import fill
+from minibert.cli.finetune import finetune
 from minibert.cli.gradcheck import gradcheck
 from minibert.cli.next import next_
+from minibert.cli.predict import predict
 from minibert.cli.pretrain import pretrain
 from minibert.cli.tokenize import tokenize
 from minibert.cli.vocab import vocab
@@ -63,8 +66,9 @@ def help_of(command: Callable[..., None]) -> str:
 
 app.callback(invoke_without_command=True, help=help_of(minibert))(minibert)
 for panel, commands in {
-    "Train": {"pretrain": pretrain, "vocab": vocab, "warmup": warmup},
-    "Use a model": {"fill": fill, "next": next_, "embed": embed, "tokenize": tokenize},
+    "Train": {"pretrain": pretrain, "finetune": finetune, "vocab": vocab, "warmup": warmup},
+    "Use a pretrained model": {"fill": fill, "next": next_, "embed": embed, "tokenize": tokenize},
+    "Use a fine-tuned model": {"predict": predict, "evaluate": evaluate},
     "Look inside": {"attention": attention, "gradcheck": gradcheck},
 }.items():
     for name, command in commands.items():

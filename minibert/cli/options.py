@@ -6,7 +6,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -28,7 +28,7 @@ class Precision(StrEnum):
 
 Folder: TypeAlias = Annotated[
     Path,
-    typer.Argument(metavar="DIR", help="A folder with a model, as `minibert pretrain` leaves."),
+    typer.Argument(metavar="DIR", help="A folder with a BERT, made here or elsewhere."),
 ]
 BackendFlag: TypeAlias = Annotated[
     Backend, typer.Option("--backend", help="What computes: numba is compiled, numpy readable.")
@@ -47,6 +47,24 @@ ThreadsFlag: TypeAlias = Annotated[
         help="Processor threads; default: NUMBA_NUM_THREADS, OMP_NUM_THREADS, else all cores.",
     ),
 ]  # fmt: skip
+
+
+def column_option(names: tuple[str, str], help: str) -> Any:
+    return typer.Option(
+        *names, metavar="NAME", show_default=False, rich_help_panel="Files", help=help
+    )
+
+
+TextColumn: TypeAlias = Annotated[
+    str | None,
+    column_option(("--text-column", "--first-column"), "The text, by name or by number from 1."),
+]
+PairColumn: TypeAlias = Annotated[
+    str | None, column_option(("--pair-column", "--second-column"), "The second text.")
+]
+LabelColumn: TypeAlias = Annotated[
+    str | None, column_option(("--label-column", "--score-column"), "The label, or the score.")
+]
 JsonFlag: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for a program.")]
 ForceFlag: TypeAlias = Annotated[
     bool, typer.Option("--force", help="Replace the output file if it exists.")

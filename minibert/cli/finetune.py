@@ -1,0 +1,381 @@
+"""``minibert finetune``: from a pretrained model and examples to a model for one task."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from minibert.cli.errors import INTERRUPTED
+from minibert.cli.launch import check_place, compile_kernels
+from minibert.cli.options import (
+    Backend,
+    BackendFlag,
+    JsonFlag,
+    LabelColumn,
+    Matmul,
+    MatmulFlag,
+    PairColumn,
+    Precision,
+    PrecisionFlag,
+    TextColumn,
+    ThreadsFlag,
+    limit_threads,
+    ops_name,
+)
+from minibert.cli.screen import duration, print_json, print_table, progress
+from minibert.config import FineTuneConfig
+
+if TYPE_CHECKING:
+    from minibert.cli.screen import Progress
+    from minibert.training.finetune import Preparation
+    from minibert.training.finetune_loop import Epoch, History
+
+DEFAULT = FineTuneConfig()
+FILES, MODEL, STEPS, TASKS, MORE = (
+    "Files", "Model", "Optimisation", "One task's own", "Less to train, more to learn from"
+)  # fmt: skip
+
+
+class TaskName(StrEnum):
+    classify = "classify"
+    similarity = "similarity"
+    tag = "tag"
+    answer = "answer"
+
+
+class ClassWeights(StrEnum):
+    equal = "equal"
+    balanced = "balanced"
+
+
+class Compare(StrEnum):
+    pair = "pair"
+    cosine = "cosine"
+
+
+def flag(name: str, panel: str, help: str, **more: Any) -> Any:
+    return typer.Option(name, rich_help_panel=panel, help=help, **more)
+
+
+def finetune(
+    context: typer.Context,
+    task: Annotated[
+        TaskName,
+        typer.Argument(
+            metavar="TASK",
+            help="classify texts or pairs; similarity of two texts; tag words; answer questions.",
+        ),
+    ],
+    model: Annotated[
+        str, flag("--model", MODEL, "A folder with a BERT, or fresh for random numbers.")
+    ],
+    train: Annotated[
+        Path,
+        flag(
+            "--train", FILES, "Examples: TSV, CSV, JSON lines; CoNLL; SQuAD JSON.", metavar="FILE"
+        ),
+    ],
+    dev: Annotated[
+        Path | None,
+        flag("--dev", FILES, "To choose the best epoch by; else 10% of --train.", metavar="FILE"),
+    ] = None,
+    test: Annotated[
+        Path | None, flag("--test", FILES, "To measure the result on.", metavar="FILE")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        flag("--out", FILES, "The model's folder.", metavar="DIR", show_default="runs/TASK-1 ..."),
+    ] = None,
+    text_column: TextColumn = None,
+    pair_column: PairColumn = None,
+    label_column: LabelColumn = None,
+    preset: Annotated[
+        str, flag("--preset", MODEL, "Of a fresh model: tiny, mini, small ...", metavar="NAME")
+    ] = "tiny",
+    vocab: Annotated[
+        Path | None,
+        flag("--vocab", MODEL, "Of a fresh model; else learned from --train.", metavar="FILE"),
+    ] = None,
+    max_length: Annotated[
+        int | None,
+        flag(
+            "--max-length", STEPS, "Tokens in a row.", metavar="N", show_default="128, answer: 256"
+        ),
+    ] = None,
+    epochs: Annotated[
+        int, flag("--epochs", STEPS, "How often all examples are seen.", metavar="N")
+    ] = DEFAULT.epochs,
+    batch_size: Annotated[
+        int, flag("--batch-size", STEPS, "Rows in one forward pass.", metavar="N")
+    ] = DEFAULT.batch_size,
+    accumulation: Annotated[
+        int, flag("--accumulation", STEPS, "Forward passes in one step.", metavar="N")
+    ] = DEFAULT.accumulation,
+    learning_rate: Annotated[
+        float, flag("--learning-rate", STEPS, "At its peak; small models take 1e-4 and more.")
+    ] = DEFAULT.learning_rate,
+    warmup: Annotated[
+        float, flag("--warmup", STEPS, "Share of the steps until the peak.")
+    ] = DEFAULT.warmup,
+    weight_decay: Annotated[
+        float, flag("--weight-decay", STEPS, "Pull of the weights towards 0.")
+    ] = DEFAULT.weight_decay,
+    clip_norm: Annotated[
+        float, flag("--clip-norm", STEPS, "The gradient's largest norm.")
+    ] = DEFAULT.clip_norm,
+    patience: Annotated[
+        int,
+        flag("--patience", STEPS, "Stop after so many epochs without gain; 0: never.", metavar="N"),
+    ] = DEFAULT.patience,
+    seed: Annotated[
+        int, flag("--seed", STEPS, "Decides everything random.", metavar="N")
+    ] = DEFAULT.seed,
+    seeds: Annotated[
+        int,
+        flag(
+            "--seeds", STEPS, "Train so many times; median, spread, best kept.", min=1, metavar="N"
+        ),
+    ] = 1,
+    freeze_embeddings: Annotated[
+        bool, flag("--freeze-embeddings", MORE, "Leave the embeddings as they are.")
+    ] = DEFAULT.freeze_embeddings,
+    freeze_layers: Annotated[
+        int,
+        flag("--freeze-layers", MORE, "Leave the embeddings and the first K layers.", metavar="K"),
+    ] = DEFAULT.freeze_layers,
+    layer_decay: Annotated[
+        float, flag("--layer-decay", MORE, "Each layer's rate, as a share of the one above it.")
+    ] = DEFAULT.layer_decay,
+    synonyms: Annotated[
+        float, flag("--synonyms", MORE, "Share of words exchanged for near ones, each epoch anew.")
+    ] = DEFAULT.synonyms,
+    reorder: Annotated[
+        float, flag("--reorder", MORE, "Share of texts whose sentences change places.")
+    ] = DEFAULT.reorder,
+    class_weights: Annotated[
+        ClassWeights,
+        flag("--class-weights", TASKS, "classify, tag: balanced lets rare classes count as much."),
+    ] = ClassWeights.equal,
+    compare: Annotated[
+        Compare,
+        flag("--compare", TASKS, "similarity: read both together, or compare their vectors."),
+    ] = Compare.pair,
+    stride: Annotated[
+        int | None,
+        flag(
+            "--stride",
+            TASKS,
+            "answer: tokens from one window of a passage to the next.",
+            metavar="N",
+            show_default="half a window",
+        ),
+    ] = None,
+    json: JsonFlag = False,
+    backend: BackendFlag = Backend.numba,
+    matmul: MatmulFlag = Matmul.own,
+    precision: PrecisionFlag = Precision.float32,
+    threads: ThreadsFlag = None,
+) -> None:
+    """Train a pretrained BERT for a task: classify, similarity, tag or answer.
+
+    After every epoch the model is measured on --dev, and the best epoch is kept.  Ctrl-C keeps
+    the best one so far.
+
+    Example:  minibert finetune classify --model bert --train reviews.tsv --out runs/reviews
+
+    Example:  minibert finetune tag --model bert --train train.conll --dev dev.conll
+    """  # fmt: skip
+    limit_threads(threads)
+    config = FineTuneConfig(**{f.name: context.params[f.name] for f in fields(FineTuneConfig)})
+    settings = task_settings(context)
+    folder = out or next_free_folder(task.value)
+    check_place(folder)
+    refuse_used(folder)
+    from minibert.tasks.base import Columns
+    from minibert.training.finetune import FRESH, Start, prepare
+
+    ops = ops_name(backend, matmul, precision)
+    columns = Columns(text_column, pair_column, label_column)
+    start = Start(None if model == FRESH else Path(model), preset, vocab)
+    prepared = prepare(task.value, start, train, dev, columns, settings, ops=ops, seed=config.seed)
+    test_examples = prepared.task.read(test, columns) if test is not None else None
+    from minibert.cli.display import preparing
+
+    with preparing() as status:
+        status("starting")
+        compile_kernels(ops, status)
+    histories = train_seeds(prepared, config, seeds, folder, quiet=json)
+    if not any(history.best for history in histories):
+        print("Stopped before the first epoch was over: nothing was saved.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    test_scores = measure(folder, ops, test_examples) if test_examples is not None else None
+    report(prepared, histories, folder, config.seed, test_scores, json=json)
+    if any(history.stopped for history in histories):
+        sys.exit(INTERRUPTED)
+
+
+OWN_SETTINGS = {  # flag: the tasks it is for
+    "class_weights": ("classify", "tag"),
+    "compare": ("similarity",),
+    "stride": ("answer",),
+    "text_column": ("classify", "similarity"),
+    "pair_column": ("classify", "similarity"),
+    "label_column": ("classify", "similarity"),
+}
+
+
+def task_settings(context: typer.Context) -> dict[str, Any]:
+    """Return the task's settings; ValueError where a flag was typed that is for another task."""
+    task = context.params["task"].value
+    for name, tasks in OWN_SETTINGS.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and task not in tasks:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for {' and '.join(tasks)}: leave it out of {task}"
+            )
+    settings: dict[str, Any] = {}
+    if context.params["max_length"] is not None:
+        settings["max_length"] = context.params["max_length"]
+    if task in OWN_SETTINGS["class_weights"]:
+        settings["balanced"] = context.params["class_weights"] == ClassWeights.balanced
+    if task == "similarity":
+        settings["compare"] = context.params["compare"].value
+    if task == "answer":
+        settings["stride"] = context.params["stride"]
+    return settings
+
+
+class Watcher:
+    """Shows a bar while an epoch runs, and leaves a line for each that is over."""
+
+    def __init__(self, show: Progress, metric: str, *, quiet: bool) -> None:
+        self.show, self.metric, self.quiet = show, metric, quiet
+        self.last = ""
+
+    def stepped(self, epoch: int, done: int, total: int, loss: float) -> None:
+        self.show(done, total, f"epoch {epoch}, loss {loss:.3f}{self.last}")
+
+    def finished(self, epoch: Epoch) -> None:
+        scores = "  ".join(f"{name} {value:.4f}" for name, value in epoch.scores.items())
+        self.last = f", dev {self.metric} {epoch.scores[self.metric]:.3f}"
+        if not self.quiet:
+            best = "  best so far" if epoch.best else ""
+            print(
+                f"epoch {epoch.number}  loss {epoch.loss:.4f}  dev: {scores}  "
+                f"{duration(epoch.seconds)}{best}",
+                flush=True,
+            )
+        if epoch.warning:
+            print(f"minibert: warning: {epoch.warning}", file=sys.stderr)
+
+
+def train_seeds(
+    prepared: Preparation, config: FineTuneConfig, seeds: int, folder: Path, *, quiet: bool
+) -> list[History]:
+    """Train with seed, seed + 1, …; the folder ends with the best epoch of the best of them."""
+    from dataclasses import replace
+
+    from minibert.training.finetune import train_seed
+
+    task, histories, best = prepared.task, list[Any](), float("-inf")
+    if not quiet:
+        print(
+            f"{task.name}: {len(prepared.training):,} examples to train on, "
+            f"{len(prepared.dev):,} to choose the best epoch by.  Ctrl-C keeps the best so far."
+        )
+    for number in range(seeds):
+        seeded = replace(config, seed=config.seed + number)
+        if seeds > 1 and not quiet:
+            print(f"seed {seeded.seed}")
+        with progress("training") as show:
+            watcher = Watcher(show, task.metric, quiet=quiet)
+            _, history = train_seed(prepared, seeded, watcher, folder, above=best)
+        histories.append(history)
+        if history.best is not None:
+            best = max(best, history.best.scores[task.metric])
+        if history.stopped:
+            break
+    return histories
+
+
+def measure(folder: Path, ops: str, examples: Sequence[Any]) -> dict[str, float]:
+    """Return the scores of the saved model on test examples."""
+    from minibert.tasks.finetuned import load_finetuned
+    from minibert.tasks.predict import predict
+
+    saved = load_finetuned(folder, ops)
+    with progress("testing") as show:
+        predictions = predict(saved.task, saved.model, examples, show)
+    return saved.task.scores(predictions, examples)
+
+
+def report(
+    prepared: Preparation,
+    histories: Sequence[History],
+    folder: Path,
+    first_seed: int,
+    test_scores: dict[str, float] | None,
+    *,
+    json: bool,
+) -> None:
+    """Print what came of it: dev scores, their median and spread over seeds, test scores."""
+    metric = prepared.task.metric
+    bests = [history.best for history in histories if history.best is not None]
+    values = [best.scores[metric] for best in bests]
+    best = max(bests, key=lambda epoch: epoch.scores[metric])
+    if json:
+        print_json(
+            {
+                "folder": str(folder),
+                "dev": best.scores,
+                "dev_by_seed": {str(first_seed + n): value for n, value in enumerate(values)},
+                "test": test_scores,
+                "seconds": sum(epoch.seconds for h in histories for epoch in h.epochs),
+            }
+        )
+        return
+    rows = [("dev " + name, f"{value:.4f}") for name, value in best.scores.items()]
+    if len(values) > 1:
+        rows.append(
+            (
+                f"{metric} over {len(values)} seeds",
+                f"median {statistics.median(values):.4f}, {min(values):.4f} to {max(values):.4f}",
+            )
+        )
+    rows += [("test " + name, f"{value:.4f}") for name, value in (test_scores or {}).items()]
+    rows.append(("best epoch", f"{best.number} of {len(histories[-1].epochs)}"))
+    rows.append(("model", str(folder)))
+    print()
+    print_table(("", ""), rows)
+    print(f"\nTry it:\n    minibert predict {folder} {EXAMPLES[prepared.task.name]}")
+
+
+EXAMPLES = {
+    "classify": '"A text to classify."',
+    "similarity": '"A man is asleep." --pair "Someone sleeps."',
+    "tag": '"Ada Lovelace was born in London."',
+    "answer": '"Where was she born?" --pair "Ada Lovelace was born in London."',
+}
+
+
+def next_free_folder(task: str) -> Path:
+    """Return runs/TASK-1, or the first number above all that exist."""
+    taken = [
+        int(path.name.rpartition("-")[2])
+        for path in Path("runs").glob(f"{task}-*")
+        if path.name.rpartition("-")[2].isdecimal()
+    ]
+    return Path("runs", f"{task}-{max(taken, default=0) + 1}")
+
+
+def refuse_used(folder: Path) -> None:
+    """Raise ValueError where a folder holds something already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists already: choose another --out")

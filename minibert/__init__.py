@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minibert.checkpoint.huggingface import load_pretrained, save_model
-    from minibert.config import PRESETS, BertConfig, TrainConfig
+    from minibert.config import PRESETS, BertConfig, FineTuneConfig, TrainConfig
     from minibert.gradcheck import check_gradients, check_model
     from minibert.inference import attention_maps, embed, fill_mask, next_sentence
     from minibert.keys import Key
     from minibert.models.pretraining import BertForPreTraining
     from minibert.ops import get_ops
+    from minibert.tasks.finetuned import FineTuned, load_finetuned
     from minibert.tokenizer import Tokenizer, Vocabulary, train_vocabulary
+    from minibert.training.finetune import finetune
 
 __version__ = "0.1.0"
 
@@ -28,6 +30,8 @@ _HOMES = {
     "PRESETS": "minibert.config",
     "BertConfig": "minibert.config",
     "BertForPreTraining": "minibert.models.pretraining",
+    "FineTuneConfig": "minibert.config",
+    "FineTuned": "minibert.tasks.finetuned",
     "Key": "minibert.keys",
     "Tokenizer": "minibert.tokenizer",
     "TrainConfig": "minibert.config",
@@ -37,7 +41,9 @@ _HOMES = {
     "check_model": "minibert.gradcheck",
     "embed": "minibert.inference",
     "fill_mask": "minibert.inference",
+    "finetune": "minibert.training.finetune",
     "get_ops": "minibert.ops",
+    "load_finetuned": "minibert.tasks.finetuned",
     "load_pretrained": "minibert.checkpoint.huggingface",
     "next_sentence": "minibert.inference",
     "save_model": "minibert.checkpoint.huggingface",
@@ -48,6 +54,8 @@ __all__ = [
     "PRESETS",
     "BertConfig",
     "BertForPreTraining",
+    "FineTuneConfig",
+    "FineTuned",
     "Key",
     "Tokenizer",
     "TrainConfig",
@@ -58,7 +66,9 @@ __all__ = [
     "check_model",
     "embed",
     "fill_mask",
+    "finetune",
     "get_ops",
+    "load_finetuned",
     "load_pretrained",
     "next_sentence",
     "save_model",

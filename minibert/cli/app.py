@@ -14,6 +14,7 @@ from minibert.cli.evaluate import evaluate
 from minibert.cli.fill import fill
 from minibert.cli.finetune import finetune
 from minibert.cli.gradcheck import gradcheck
+from minibert.cli.lesson import lesson
 from minibert.cli.next import next_
 from minibert.cli.predict import predict
 from minibert.cli.pretrain import pretrain
@@ -73,3 +74,4 @@ for panel, commands in {
 }.items():
     for name, command in commands.items():
         app.command(name, help=help_of(command), rich_help_panel=panel)(command)
+app.add_typer(lesson, name="lesson", rich_help_panel="Learn")

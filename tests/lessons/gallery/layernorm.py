@@ -1,0 +1,15 @@
+TITLES = {
+    "γ outside LayerNorm's means": "γ stands outside the means",
+    "missing mean term": "the mean term is missing",
+    "missing variance term": "the variance term is missing",
+    "mean and variance taken as constants": "mean and variance are taken as constants",
+    "n - 1 in the backward": "the backward divides by C - 1",
+    "γ forgotten in dx": "γ is forgotten in dx",
+    "1/σ forgotten": "1/σ is forgotten",
+    "means over the rows": "the means run over the rows",
+    "dγ without x̂": "dγ lacks x̂",
+    "dγ with γ in it": "dγ has γ in it",
+    "n - 1 variance in forward and backward": "the variance divides by C - 1",
+    "n - 1 variance in the forward": "the variance divides by C - 1",
+    "ε outside the root": "ε stands outside the root",
+}

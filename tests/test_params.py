@@ -236,3 +236,16 @@ def test_freezing_nothing_is_refused():
     for which in ([], lambda name: "head" in name):
         with pytest.raises(ValueError, match="no parameter is meant"):
             filled().freeze(which)
+
+
+def test_a_scope_lists_what_was_declared_in_it_so_far():
+    store = ParamStore()
+    for number in (1, 10):
+        store.scope("layer", number).declare("weight", (2,), init="zeros")
+    assert [p.name for p in store.scope("layer", 1).parameters()] == ["layer.1.weight"]
+    assert store.scope("layer", 2).parameters() == []
+    store.scope("layer", 1, "norm").declare("bias", (2,), init="zeros")
+    names = ["layer.1.weight", "layer.1.norm.bias"]
+    assert [p.name for p in store.scope("layer", 1).parameters()] == names
+    assert store.scope().parameters() == list(store)
+    assert store.scope("layer", 1).parameters()[0] is store["layer.1.weight"]

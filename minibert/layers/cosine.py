@@ -48,9 +48,13 @@ def cosine_backward(
 
         dâ_i/da_j = (1[i=j] - â_i â_j) / |a|     =>     da = dcos (b̂ - cos â) / |a|
 
-    and the same with a and b exchanged.
+    and the same with a and b exchanged.  A vector too short to have a direction was divided by a
+    constant, so the second term is not there.
     """
+    check_float("dcosine", dcosine)
     check_shape("dcosine", dcosine, cache.cosine.shape)
     a, b, a_length, b_length, cosine = cache
     dcosine, cosine = dcosine[:, None], cosine[:, None]
-    return dcosine * (b - cosine * a) / a_length, dcosine * (a - cosine * b) / b_length
+    along_a = np.where(a_length > SHORTEST, cosine * a, 0)
+    along_b = np.where(b_length > SHORTEST, cosine * b, 0)
+    return dcosine * (b - along_a) / a_length, dcosine * (a - along_b) / b_length

@@ -25,7 +25,11 @@ def cross_entropy_forward(
 
 
 def row_losses(logits: Array, labels: Array) -> Array:  # (N, V), (N,) → (N,)
-    """Return each row's loss, 0 for an ignored one."""
+    """Return each row's log Σ_j e^{x_j} - x_label, 0 for an ignored row.
+
+    The row's maximum is taken off both terms, which changes nothing but keeps e^x from
+    overflowing.
+    """
     check_cross_entropy(logits, labels)
     counted = labels != IGNORED
     shifted = logits - logits.max(axis=-1, keepdims=True)
@@ -64,6 +68,7 @@ def weighted_cross_entropy_forward(
 
     To make it a mean, divide by Σ_n w[label_n].
     """
+    check_weights(weights, logits)
     losses = row_losses(logits, labels) * row_weights(labels, weights)
     return float(losses.sum(dtype=np.float64)), softmax_forward(logits)
 
@@ -75,6 +80,7 @@ def weighted_cross_entropy_backward(
     weights: Array,  # (K,)
 ) -> Array:  # dlogits (N, K)
     """Send a gradient back: a row's loss was multiplied by a constant, so its gradient is too."""
+    check_weights(weights, probs)
     dlogits = cross_entropy_backward(dloss, probs, labels)
     return dlogits * row_weights(labels, weights)[:, None]
 
@@ -121,6 +127,14 @@ def vocab_cross_entropy_backward(
     dx = (dlogits @ table) * dloss
     dtable = (dlogits.T @ x) * dloss
     return dx, dtable, dlogits.sum(axis=0) * dloss
+
+
+def check_weights(weights: Array, logits: Array) -> None:
+    """Raise unless there is one weight for each class."""
+    check_float("logits", logits)
+    check_shape("logits", logits, (None, None))
+    check_float("weights", weights, like=logits)
+    check_shape("weights", weights, (logits.shape[1],))
 
 
 def check_cross_entropy(logits: Array, labels: Array) -> None:

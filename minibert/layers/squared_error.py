@@ -12,8 +12,7 @@ def squared_error_forward(
     target: Array,  # (N,), what is right
 ) -> float:
     """Return Σ_n (x_n - t_n)², a sum; who knows how many rows there are in all divides."""
-    check_shape("x", x, (None,))
-    check_shape("target", target, x.shape)
+    check_squared_error(x, target)
     return float(np.square(x - target).sum(dtype=np.float64))
 
 
@@ -23,7 +22,14 @@ def squared_error_backward(
     target: Array,  # (N,)
 ) -> Array:  # dx (N,)
     """Send a gradient back: the derivative of (x - t)² is 2 (x - t)."""
-    check_float("x", x)
-    check_shape("target", target, x.shape)
+    check_squared_error(x, target)
     check_number("dloss", dloss)
     return (x - target) * x.dtype.type(2 * dloss)
+
+
+def check_squared_error(x: Array, target: Array) -> None:
+    """Raise unless there is one number for each of x; NumPy would spread a single one over all."""
+    check_float("x", x)
+    check_shape("x", x, (None,))
+    check_float("target", target, like=x)
+    check_shape("target", target, x.shape)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from minibert.arrays import Array, check_ids, check_shape
+from minibert.arrays import IGNORED, Array, check_ids, check_shape
 from minibert.config import BertConfig
 from minibert.keys import Key
 from minibert.layers.linear import Linear, LinearCache
@@ -68,7 +68,7 @@ class BertForQuestionAnswering:
         both, dense = self.dense.forward(hidden)
         logits = np.moveaxis(both, -1, 0)
         if batch.allowed is not None:
-            check_shape("allowed", batch.allowed, batch.input_ids.shape)
+            check_allowed(batch.allowed, batch.input_ids)
             logits = np.where(batch.allowed, logits, np.finfo(logits.dtype).min / 2)
         return logits, bert, dense
 
@@ -78,6 +78,7 @@ class BertForQuestionAnswering:
         B, T = batch.input_ids.shape
         check_shape("labels", batch.labels, (B, 2))
         check_ids("labels", batch.labels, T, ignored=True)
+        check_answers(batch)
         logits, bert, dense = self._logits(batch, key)
         labels = np.ascontiguousarray(batch.labels.T).reshape(2 * B)
         rows = np.ascontiguousarray(logits).reshape(2 * B, T)
@@ -98,3 +99,30 @@ class BertForQuestionAnswering:
         dboth = np.ascontiguousarray(np.moveaxis(drows.reshape(2, -1, drows.shape[1]), 0, -1))
         dhidden = self.dense.backward(dboth, cache.dense)
         self.bert.backward(dhidden, None, cache.bert)
+
+
+def check_allowed(allowed: Array, input_ids: Array) -> None:
+    """Raise unless it says of every token whether an answer may start and end there."""
+    check_shape("allowed", allowed, input_ids.shape)
+    if allowed.dtype != np.bool_:
+        raise TypeError(f"allowed has dtype {allowed.dtype}, expected bool: use allowed == 1")
+
+
+def check_answers(batch: TaskBatch) -> None:
+    """Raise unless every answer has both ends, and both stand where an answer may.
+
+    A label at a place that is not allowed has the probability 0: a loss near the largest number
+    there is, and a gradient that leads nowhere.
+    """
+    row = np.arange(len(batch.labels))[:, None]
+    answered = batch.labels != IGNORED
+    wrong = answered[:, :1] != answered
+    if batch.allowed is not None:
+        check_allowed(batch.allowed, batch.input_ids)
+        wrong = wrong | (answered & ~batch.allowed[row, np.where(answered, batch.labels, 0)])
+    if wrong.any():
+        first = int(np.flatnonzero(wrong.any(axis=1))[0])
+        raise ValueError(
+            f"labels of row {first} are {batch.labels[first].tolist()}, expected two places that "
+            f"are allowed or {IGNORED} (ignored) twice"
+        )

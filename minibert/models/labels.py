@@ -29,9 +29,10 @@ def read_labels(config: Mapping[str, Any], count: int) -> tuple[str, ...]:
     names = config.get("id2label")
     if names is None:
         return tuple(f"LABEL_{number}" for number in range(count))
-    if not isinstance(names, Mapping) or {str(key) for key in names} != set(map(str, range(count))):
+    if not isinstance(names, Mapping) or set(map(str, names)) != set(map(str, range(count))):
         raise ValueError(
             f"id2label is {names!r:.60}, expected names for 0 to {count - 1}, as many as the "
             "classifier has rows: take config.json and weights from one model"
         )
-    return tuple(str(names[str(number)]) for number in range(count))
+    by_number = {str(number): str(name) for number, name in names.items()}
+    return tuple(by_number[str(number)] for number in range(count))

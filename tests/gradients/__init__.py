@@ -13,7 +13,7 @@ such as a mistake that forward and backward share, is compared with numbers work
 """
 
 from tests.gradients import operations, sequences  # noqa: F401, I001  (they fill SUITE, in order)
-from tests.gradients import layers, models, rules  # noqa: F401
+from tests.gradients import layers, models, rules, tasks  # noqa: F401
 from tests.gradients.problems import HARD, SUITE, Check, Problem, Setting, checks_for
 
 __all__ = ["HARD", "SUITE", "Check", "Problem", "Setting", "checks_for"]

@@ -6,6 +6,13 @@ from hypothesis import given
 
 from minibert.arrays import IGNORED
 from minibert.gradcheck import check_gradients, check_pair
+from minibert.layers.cross_entropy import (
+    cross_entropy_backward,
+    cross_entropy_forward,
+    row_weights,
+    weighted_cross_entropy_backward,
+    weighted_cross_entropy_forward,
+)
 
 from .common import SEEDS, SIZES, few, normal
 
@@ -217,3 +224,91 @@ def test_wrong_shapes_and_dtypes_are_named(ops):
         ops.vocab_cross_entropy_forward(
             np.zeros((3, 2)), np.zeros((5, 2)), np.zeros(5), np.zeros(4, np.int32)
         )
+
+
+def test_weighted_by_hand():
+    # rows of test_forward_by_hand; class 0 counts for 2, class 1 for 10:
+    # 10 · -ln ¾ + 2 · -ln ¼, and 3 · [10 · [¼, ¾ - 1], nothing, 2 · [¼ - 1, ¾]]
+    logits = np.log(np.array([[1.0, 3.0], [5.0, 1.0], [1.0, 3.0]]))
+    labels, weights = np.array([1, IGNORED, 0], np.int32), np.array([2.0, 10.0])
+    loss, probs = weighted_cross_entropy_forward(logits, labels, weights)
+    assert loss == pytest.approx(10 * math.log(4 / 3) + 2 * math.log(4), rel=1e-15)
+    assert isinstance(loss, float)
+    np.testing.assert_allclose(probs, [[1 / 4, 3 / 4], [5 / 6, 1 / 6], [1 / 4, 3 / 4]], rtol=1e-15)
+    dlogits = weighted_cross_entropy_backward(3.0, probs, labels, weights)
+    np.testing.assert_allclose(dlogits, [[7.5, -7.5], [0.0, 0.0], [-4.5, 4.5]], rtol=1e-14)
+    np.testing.assert_array_equal(row_weights(labels, weights), [10.0, 0.0, 2.0])
+
+
+@few
+@given(seed=SEEDS, N=SIZES, K=SIZES.filter(lambda K: K > 1))
+def test_weighted_gradients(seed, N, K):
+    labels, weights = labels_for(seed, N, K), 0.1 + abs(normal(seed + 1, K))
+    check_pair(
+        lambda logits: weighted_cross_entropy_forward(logits, labels, weights)[0],
+        lambda dloss, logits: weighted_cross_entropy_backward(
+            dloss, weighted_cross_entropy_forward(logits, labels, weights)[1], labels, weights
+        ),
+        {"logits": normal(seed, N, K, std=2.0)},
+    )
+
+
+@few
+@given(seed=SEEDS, N=SIZES, K=SIZES)
+def test_weights_of_1_change_no_bit(dtype, seed, N, K):
+    logits, labels = normal(seed, N, K, std=2.0).astype(dtype), labels_for(seed, N, K)
+    ones = np.ones(K, dtype)
+    plain, probs = cross_entropy_forward(logits, labels)
+    weighted, same_probs = weighted_cross_entropy_forward(logits, labels, ones)
+    assert weighted == plain
+    np.testing.assert_array_equal(same_probs, probs)
+    dlogits = weighted_cross_entropy_backward(0.7, probs, labels, ones)
+    np.testing.assert_array_equal(dlogits, cross_entropy_backward(0.7, probs, labels))
+    assert dlogits.dtype == dtype
+
+
+def test_weight_of_2_is_a_row_twice_and_0_is_ignored():
+    logits, labels = normal(1, 4, 3), np.array([0, 1, 2, 1], np.int32)
+    loss, probs = weighted_cross_entropy_forward(logits, labels, np.array([1.0, 2.0, 0.0]))
+    twice = np.array([0, 1, 1, 3, 3])
+    assert loss == pytest.approx(cross_entropy_forward(logits[twice], labels[twice])[0], rel=1e-14)
+    dlogits = weighted_cross_entropy_backward(1.0, probs, labels, np.array([1.0, 2.0, 0.0]))
+    np.testing.assert_array_equal(dlogits[2], [0.0] * 3)
+
+
+@pytest.mark.parametrize("N", [0, 3])
+def test_weighted_without_a_label_is_0(dtype, N):
+    labels, weights = np.full(N, IGNORED, np.int32), np.full(5, 2.0, dtype)
+    loss, probs = weighted_cross_entropy_forward(normal(1, N, 5).astype(dtype), labels, weights)
+    assert loss == 0.0
+    dlogits = weighted_cross_entropy_backward(1.0, probs, labels, weights)
+    assert dlogits.dtype == dtype
+    np.testing.assert_array_equal(dlogits, np.zeros((N, 5)))
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        (np.ones(6), ValueError, r"weights has shape \(6,\), expected \(5\)"),
+        (np.ones((5, 1)), ValueError, r"weights has shape \(5, 1\), expected \(5\)"),
+        (np.ones(5, int), TypeError, "weights has dtype int64, expected float32 or float64"),
+        (np.ones(5, np.float32), TypeError, "weights is float32"),
+        ([1.0] * 5, TypeError, "weights is a list, expected an array"),
+    ],
+)
+def test_wrong_weights_are_named(weights, error, message):
+    logits, labels = np.zeros((3, 5)), np.zeros(3, np.int32)
+    with pytest.raises(error, match=message):
+        weighted_cross_entropy_forward(logits, labels, weights)
+    with pytest.raises(error, match=message):
+        weighted_cross_entropy_backward(1.0, logits, labels, weights)
+
+
+def test_wrong_labels_beside_weights_are_named():
+    weights = np.ones(5)
+    with pytest.raises(ValueError, match=r"labels holds 5, expected 0 to 4 or -100 \(ignored\)"):
+        weighted_cross_entropy_forward(np.zeros((1, 5)), np.array([5], np.int32), weights)
+    with pytest.raises(ValueError, match=r"labels has shape \(2,\), expected \(3\)"):
+        weighted_cross_entropy_forward(np.zeros((3, 5)), np.zeros(2, np.int32), weights)
+    with pytest.raises(ValueError, match=r"labels holds -1, expected 0 to 4"):
+        row_weights(np.array([-1], np.int32), weights)

@@ -8,6 +8,8 @@ ONE_INPUT = "keys and values are projections of one sequence, so both caches hol
 NO_DROPOUT = "at rate 0 all is kept and multiplied by 1, so this is a shortcut (and rate < 1)"
 KEYS = "dmemory = self.key.backward(dk, cache.key)"
 VALUES = "dmemory += self.value.backward(dv, cache.value)"
+WHERE = "return np.where(counted, weights[np.where(counted, labels, {})], weights.dtype.type(0))"
+DOWN = "for number in range(len(self.layers) - 1, {} - 1, -1):"
 CACHES = "(context, AttentionCache(query_cache, {}, q, k, v, mask, lse, rate, seed))"
 LSE = "lse = np.where(blind, np.inf, highest + np.log(np.where(blind, {}, total)))[..., {}]"
 
@@ -46,9 +48,15 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "a blind row's logarithm is replaced by +inf anyway"
     ),
     ("attention_forward", LSE.format(1, 0), LSE.format(1, -1)): "there is one column",
+    ("row_weights", WHERE.format(0), WHERE.format(-1)): (
+        "an ignored row needs a class that there is, to be looked up and thrown away"
+    ),
+    ("Bert.backward", DOWN.format("max(lowest, 0)"), DOWN.format("max(0, lowest)")): (
+        "the larger of two is the same either way"
+    ),
     (
-        "cross_entropy_forward",
-        "return (float(losses.sum(dtype=np.float64)), softmax_forward(logits))",
-        "return (float(losses.sum(dtype=np.float64)), softmax_forward(shifted))",
-    ): "softmax(x + c) = softmax(x)",
+        "token_counts in mean_pool_backward",
+        "return np.maximum(attention_mask.sum(axis=1, keepdims=True), 1).astype(like.dtype)",
+        "return np.maximum(1, attention_mask.sum(axis=1, keepdims=True)).astype(like.dtype)",
+    ): "the larger of two is the same either way",
 }

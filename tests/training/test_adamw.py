@@ -156,3 +156,93 @@ def test_nothing_frozen_is_one_call_and_all_frozen_none() -> None:
     optimizer.update(0.1)
     assert calls[4:] == []
     assert optimizer.updates == 3
+
+
+FACTORS = {"a": 3.0, "b": 0.25, "c": 1.0}
+
+
+def factor_of(parameter) -> float:
+    return FACTORS[parameter.name[0]]
+
+
+@pytest.mark.parametrize("frozen", [[], ["a.weight", "c.bias"], ["b.weight", "b.bias"]])
+def test_factors_move_like_optimizers_of_their_own(ops, dtype, frozen) -> None:
+    """Three learning rates in one optimizer are three optimizers, each for its group alone."""
+    store = several(dtype)
+    store.freeze(frozen) if frozen else None
+    optimizer = AdamW(store, ops, weight_decay=0.05, rate_factor=factor_of)
+    train(store, optimizer, 4)
+    for group, factor in FACTORS.items():
+        alone = several(dtype)
+        alone.freeze(lambda name, group=group: not name.startswith(group) or name in frozen)
+        own = AdamW(alone, ops, weight_decay=0.05)
+        generator = np.random.default_rng(2)
+        for step in range(4):
+            alone.zero_grad()
+            for parameter in alone:  # the gradients of train()
+                gradient = generator.standard_normal(parameter.shape).astype(dtype)
+                parameter.accumulate(gradient)
+            own.update(0.1 / (step + 1) * factor, 0.7)
+        tolerance = 1e-6 if dtype == np.float32 else 1e-14
+        for start, stop, parameter in store.layout:
+            if parameter.name.startswith(group):
+                for got, wanted in (
+                    (store.value, alone.value),
+                    (optimizer.moment1, own.moment1),
+                    (optimizer.moment2, own.moment2),
+                ):
+                    np.testing.assert_allclose(
+                        got[start:stop], wanted[start:stop], rtol=tolerance, atol=tolerance
+                    )
+                moved = parameter.value != several(dtype)[parameter.name].value
+                assert moved.all() if parameter.name not in frozen else not moved.any()
+
+
+@pytest.mark.parametrize("factor", [1.0, 1])
+def test_factors_of_1_change_no_byte(ops, dtype, factor) -> None:
+    plain, store = several(dtype), several(dtype)
+    without = AdamW(plain, ops, weight_decay=0.05)
+    optimizer = AdamW(store, ops, weight_decay=0.05, rate_factor=lambda parameter: factor)
+    train(plain, without, 3)
+    train(store, optimizer, 3)
+    assert store.value.tobytes() == plain.value.tobytes()
+    assert optimizer.moment1.tobytes() == without.moment1.tobytes()
+    assert optimizer.moment2.tobytes() == without.moment2.tobytes()
+
+
+def test_stretches_of_one_learning_rate() -> None:
+    """One call for each stretch of parameters that are neighbours and of one rate."""
+    calls, asked = [], []
+
+    class Spy:
+        @staticmethod
+        def adamw(value, *rest, lr, decayed, **options) -> None:
+            calls.append((len(value), decayed, lr))
+
+    def rate_factor(parameter) -> float:
+        asked.append(parameter.name)
+        return 10.0 if parameter.name.startswith("b") else 1.0
+
+    store = several()
+    optimizer = AdamW(store, Spy, rate_factor=rate_factor)  # pyright: ignore
+    optimizer.update(0.5)
+    # a.weight 15, then c.weight and a.bias across the border of decay, then c.bias; b's two
+    assert calls == [(15, 15, 0.5), (6, 3, 0.5), (3, 0, 0.5), (2, 2, 5.0), (3, 0, 5.0)]
+    store.freeze(["c.weight", "b.weight"])
+    optimizer.update(0.5)
+    assert calls[5:] == [(15, 15, 0.5), (3, 0, 0.5), (3, 0, 0.5), (3, 0, 5.0)]
+    assert sorted(asked) == sorted(store.parameters)  # once, when it is made
+
+    calls.clear()
+    AdamW(several(), Spy, rate_factor=lambda p: 2.0).update(0.5)  # pyright: ignore
+    assert calls == [(29, 20, 1.0)]
+
+
+def test_factor_of_0_holds_still_but_keeps_its_moments(ops) -> None:
+    store = several()
+    before = store.value.copy()
+    optimizer = AdamW(store, ops, rate_factor=lambda p: float(p.name != "a.weight"))
+    train(store, optimizer, 2)
+    np.testing.assert_array_equal(store.value[:15], before[:15])
+    assert (store.value[15:] != before[15:]).all()
+    assert (optimizer.moment1 != 0).all()

@@ -152,3 +152,59 @@ def test_same_bytes_at_every_number_of_threads() -> None:
         Muon(model.params, model.ops).update(0.01)
         results.append(model.params.value.tobytes())
     assert results[0] == results[1]
+
+
+def two_matrices() -> ParamStore:
+    store = ParamStore(np.float64)
+    for name in ("x", "y"):
+        scope = store.scope(name)
+        scope.declare("table", (6, 3), init="normal")
+        scope.declare("weight", (4, 3), init="normal", hidden=True)
+        scope.declare("bias", (4,), init="zeros", decay=False)
+    store.allocate()
+    store.value[:] = np.random.default_rng(4).standard_normal(store.value.size)
+    return store
+
+
+def muon_steps(store: ParamStore, optimizer: Muon, factor: float = 1.0) -> None:
+    generator = np.random.default_rng(5)
+    for step in range(3):
+        gradients = generator.standard_normal(store.grad.size)
+        for start, stop, parameter in store.layout:
+            parameter.grad[...] = 0 if parameter.frozen else 1
+            parameter.grad[...] *= gradients[start:stop].reshape(parameter.shape)
+        optimizer.update(0.02 / (step + 1) * factor, grad_scale=0.5)
+
+
+@pytest.mark.parametrize("frozen", [[], ["x.weight", "y.bias"]])
+def test_factors_move_like_optimizers_of_their_own(ops, frozen) -> None:
+    """Both the matrices, which are one stack of one shape, and what moves as with AdamW."""
+    factors = {"x": 2.5, "y": 0.5}
+    store = two_matrices()
+    store.freeze(frozen) if frozen else None
+    optimizer = Muon(store, ops, weight_decay=0.1, rate_factor=lambda p: factors[p.name[0]])
+    muon_steps(store, optimizer)
+    for group, factor in factors.items():
+        alone = two_matrices()
+        alone.freeze(lambda name, group=group: not name.startswith(group) or name in frozen)
+        own = Muon(alone, ops, weight_decay=0.1)
+        muon_steps(alone, own, factor)
+        for start, stop, parameter in store.layout:
+            if parameter.name.startswith(group):
+                for got, wanted in (
+                    (store.value, alone.value),
+                    (optimizer.moment1, own.moment1),
+                    (optimizer.moment2, own.moment2),
+                ):
+                    np.testing.assert_allclose(
+                        got[start:stop], wanted[start:stop], rtol=1e-13, atol=1e-14
+                    )
+                moved = parameter.value != two_matrices()[parameter.name].value
+                assert moved.all() if parameter.name not in frozen else not moved.any()
+
+
+def test_factors_of_1_change_no_byte(ops) -> None:
+    plain, store = two_matrices(), two_matrices()
+    muon_steps(plain, Muon(plain, ops))
+    muon_steps(store, Muon(store, ops, rate_factor=lambda parameter: 1.0))
+    assert store.value.tobytes() == plain.value.tobytes()

@@ -81,7 +81,7 @@ REAL = [field.name for field in fields(BertConfig) if field.type == "float"]
 def test_every_field_is_checked():
     assert len(WHOLE) == 8
     assert len(REAL) == 4
-    assert len(fields(BertConfig)) == 13  # and hidden_act
+    assert len(fields(BertConfig)) == 14  # and hidden_act, classifier_dropout
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -196,3 +196,10 @@ def test_file_that_is_not_text(tmp_path):
     path.write_bytes(b"\xff\xfe{}")
     with pytest.raises(ValueError, match="is not valid JSON"):
         BertConfig.load(path)
+
+
+def test_a_heads_dropout_is_the_hidden_one_unless_given():
+    assert BertConfig(hidden_dropout_prob=0.3).head_dropout_prob == 0.3
+    assert BertConfig(hidden_dropout_prob=0.3, classifier_dropout=0.0).head_dropout_prob == 0.0
+    with pytest.raises(ValueError, match="classifier_dropout is 1.5, expected 0 <= rate < 1"):
+        BertConfig(classifier_dropout=1.5)

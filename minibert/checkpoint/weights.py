@@ -8,7 +8,7 @@ Only heads may differ, as a whole and on request.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -45,6 +45,7 @@ def load_weights(
     *,
     missing_heads: MissingHeads = "refuse",
     foreign_heads: ForeignHeads = "refuse",
+    redraw: Collection[str] = (),
     key: Key | None = None,
     std: float = 0.02,
 ) -> LoadedHeads:
@@ -59,6 +60,7 @@ def load_weights(
             A head of which a part is there is still refused.
         foreign_heads: what becomes of a head that the model has no place for.  "drop" leaves it
             out.
+        redraw: heads that count as lacking even if the folder has them: for other labels, say.
 
     Raises ValueError, or FileNotFoundError where there are no weights; params are then unchanged.
     """
@@ -72,6 +74,7 @@ def load_weights(
             stored,
             missing_heads=missing_heads,
             foreign_heads=foreign_heads,
+            redraw=redraw,
             key=key,
             std=std,
         )
@@ -83,18 +86,20 @@ def fill(
     *,
     missing_heads: MissingHeads,
     foreign_heads: ForeignHeads,
+    redraw: Collection[str] = (),
     key: Key | None,
     std: float,
 ) -> LoadedHeads:
     """Do what ``load_weights`` does, from a folder that is open already."""
-    wanted, present = heads_among(params.parameters), heads_among(stored.tensors)
+    wanted, stored_heads = heads_among(params.parameters), heads_among(stored.tensors)
+    present = [head for head in stored_heads if head not in redraw]
     missing = [head for head in wanted if head not in present]
     foreign = [head for head in present if head not in wanted]
     drawn = missing if missing_heads == "initialize" else []
     dropped = foreign if foreign_heads == "drop" else []
     fresh = [name for name in params.parameters if name.startswith(tuple(drawn))]
 
-    tensors = without(stored.tensors, dropped, params)
+    tensors = without(stored.tensors, [*dropped, *redraw], params)
     groups = group(tensors)
     lacking = [name for name in params.parameters if name not in groups and name not in fresh]
     if problems := find_problems(params, tensors, groups, lacking):

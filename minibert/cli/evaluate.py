@@ -10,7 +10,7 @@ import typer
 from minibert.cli.options import (
     Backend,
     BackendFlag,
-    Folder,
+    FineTunedFolder,
     JsonFlag,
     LabelColumn,
     PairColumn,
@@ -21,7 +21,7 @@ from minibert.cli.screen import print_json, print_rows, progress
 
 
 def evaluate(
-    folder: Folder,
+    folder: FineTunedFolder,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Examples with right answers, as for finetune.")
     ],

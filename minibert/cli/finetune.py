@@ -130,6 +130,9 @@ def finetune(
     clip_norm: Annotated[
         float, flag("--clip-norm", STEPS, "The gradient's largest norm.")
     ] = DEFAULT.clip_norm,
+    dropout: Annotated[
+        float, flag("--dropout", STEPS, "Share of activations dropped.")
+    ] = DEFAULT.dropout,
     patience: Annotated[
         int,
         flag("--patience", STEPS, "Stop after so many epochs without gain; 0: never.", metavar="N"),
@@ -195,6 +198,7 @@ def finetune(
     limit_threads(threads)
     config = FineTuneConfig(**{f.name: context.params[f.name] for f in fields(FineTuneConfig)})
     settings = task_settings(context)
+    refuse_for_folders(context)
     folder = out or next_free_folder(task.value)
     check_place(folder)
     refuse_used(folder)
@@ -204,7 +208,7 @@ def finetune(
     ops = ops_name(backend, matmul, precision)
     columns = Columns(text_column, pair_column, label_column)
     start = Start(None if model == FRESH else Path(model), preset, vocab)
-    prepared = prepare(task.value, start, train, dev, columns, settings, ops=ops, seed=config.seed)
+    prepared = prepare(task.value, start, train, dev, columns, settings, config, ops=ops)
     test_examples = prepared.task.read(test, columns) if test is not None else None
     from minibert.cli.display import preparing
 
@@ -213,6 +217,8 @@ def finetune(
         compile_kernels(ops, status)
     histories = train_seeds(prepared, config, seeds, folder, quiet=json)
     if not any(history.best for history in histories):
+        if not any(history.stopped for history in histories):
+            raise ValueError("all seeds diverged: lower --learning-rate, or raise --warmup")
         print("Stopped before the first epoch was over: nothing was saved.", file=sys.stderr)
         sys.exit(INTERRUPTED)
     test_scores = measure(folder, ops, test_examples) if test_examples is not None else None
@@ -235,8 +241,7 @@ def task_settings(context: typer.Context) -> dict[str, Any]:
     """Return the task's settings; ValueError where a flag was typed that is for another task."""
     task = context.params["task"].value
     for name, tasks in OWN_SETTINGS.items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE" and task not in tasks:
+        if typed(context, name) and task not in tasks:
             raise ValueError(
                 f"--{name.replace('_', '-')} is for {' and '.join(tasks)}: leave it out of {task}"
             )
@@ -252,6 +257,21 @@ def task_settings(context: typer.Context) -> dict[str, Any]:
     return settings
 
 
+def refuse_for_folders(context: typer.Context) -> None:
+    """Raise ValueError where a flag of fresh models was typed with a folder."""
+    for name in ("preset", "vocab"):
+        if typed(context, name) and context.params["model"] != "fresh":
+            raise ValueError(
+                f"--{name} is for fresh models, a folder has its own: leave it out, or give "
+                "--model fresh"
+            )
+
+
+def typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 class Watcher:
     """Shows a bar while an epoch runs, and leaves a line for each that is over."""
 
@@ -263,12 +283,12 @@ class Watcher:
         self.show(done, total, f"epoch {epoch}, loss {loss:.3f}{self.last}")
 
     def finished(self, epoch: Epoch) -> None:
-        scores = "  ".join(f"{name} {value:.4f}" for name, value in epoch.scores.items())
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in epoch.scores.items())
         self.last = f", dev {self.metric} {epoch.scores[self.metric]:.3f}"
         if not self.quiet:
-            best = "  best so far" if epoch.best else ""
+            best = ", best" if epoch.best else ""
             print(
-                f"epoch {epoch.number}  loss {epoch.loss:.4f}  dev: {scores}  "
+                f"epoch {epoch.number}: loss {epoch.loss:.3f}, dev {scores}, "
                 f"{duration(epoch.seconds)}{best}",
                 flush=True,
             )
@@ -283,20 +303,30 @@ def train_seeds(
     from dataclasses import replace
 
     from minibert.training.finetune import train_seed
+    from minibert.training.finetune_loop import History
+    from minibert.training.loop import DivergedError
 
     task, histories, best = prepared.task, list[Any](), float("-inf")
     if not quiet:
         print(
             f"{task.name}: {len(prepared.training):,} examples to train on, "
-            f"{len(prepared.dev):,} to choose the best epoch by.  Ctrl-C keeps the best so far."
+            f"{len(prepared.dev):,} to choose the best epoch by."
         )
+        print("Ctrl-C keeps the best epoch so far.")
     for number in range(seeds):
         seeded = replace(config, seed=config.seed + number)
         if seeds > 1 and not quiet:
             print(f"seed {seeded.seed}")
-        with progress("training") as show:
-            watcher = Watcher(show, task.metric, quiet=quiet)
-            _, history = train_seed(prepared, seeded, watcher, folder, above=best)
+        try:
+            with progress("training") as show:
+                watcher = Watcher(show, task.metric, quiet=quiet)
+                _, history = train_seed(prepared, seeded, watcher, folder, above=best)
+        except DivergedError as error:  # one seed of several may
+            if seeds == 1:
+                raise
+            print(f"minibert: warning: seed {seeded.seed}: {error}", file=sys.stderr)
+            histories.append(History())
+            continue
         histories.append(history)
         if history.best is not None:
             best = max(best, history.best.scores[task.metric])
@@ -330,6 +360,7 @@ def report(
     bests = [history.best for history in histories if history.best is not None]
     values = [best.scores[metric] for best in bests]
     best = max(bests, key=lambda epoch: epoch.scores[metric])
+    winner = bests.index(best)
     if json:
         print_json(
             {
@@ -350,11 +381,14 @@ def report(
             )
         )
     rows += [("test " + name, f"{value:.4f}") for name, value in (test_scores or {}).items()]
-    rows.append(("best epoch", f"{best.number} of {len(histories[-1].epochs)}"))
+    seed = f", seed {first_seed + winner}" if len(histories) > 1 else ""
+    rows.append(("best epoch", f"{best.number} of {len(histories[winner].epochs)}{seed}"))
     rows.append(("model", str(folder)))
     print()
     print_table(("", ""), rows)
-    print(f"\nTry it:\n    minibert predict {folder} {EXAMPLES[prepared.task.name]}")
+    pairs = getattr(prepared.training[0], "pair", None) is not None
+    example = EXAMPLES["similarity" if pairs else prepared.task.name]
+    print(f"\nTry it:\n    minibert predict {folder} {example}")
 
 
 EXAMPLES = {

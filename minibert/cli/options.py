@@ -30,6 +30,10 @@ Folder: TypeAlias = Annotated[
     Path,
     typer.Argument(metavar="DIR", help="A folder with a BERT, made here or elsewhere."),
 ]
+FineTunedFolder: TypeAlias = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="A folder with a fine-tuned BERT, made here or elsewhere."),
+]
 BackendFlag: TypeAlias = Annotated[
     Backend, typer.Option("--backend", help="What computes: numba is compiled, numpy readable.")
 ]

@@ -12,7 +12,7 @@ import typer
 from minibert.cli.options import (
     Backend,
     BackendFlag,
-    Folder,
+    FineTunedFolder,
     JsonFlag,
     PairColumn,
     TextColumn,
@@ -27,7 +27,7 @@ PAIRED = ("similarity", "answer")
 
 
 def predict(
-    folder: Folder,
+    folder: FineTunedFolder,
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="A text, or a question; default: stdin.")
     ] = None,
@@ -57,6 +57,8 @@ def predict(
         raise ValueError("TEXT and --file are both given: leave out one of them")
     if pair is not None and text is None:
         raise ValueError("--pair is given without a TEXT to pair it with")
+    if file is None and (text_column or pair_column):
+        raise ValueError("columns are those of a --file: give one, or leave them out")
     from minibert.tasks.base import Columns
     from minibert.tasks.finetuned import load_finetuned
     from minibert.tasks.predict import predict as predict_examples
@@ -66,40 +68,45 @@ def predict(
     if file is not None:
         examples = task.read(file, Columns(text_column, pair_column), known=False)
     else:
-        inputs = [(text, pair) if pair is not None else text] if text is not None else lines()
-        check_inputs(inputs, task.name, typed=text is not None)
-        examples = task.examples(inputs)
+        given = text if pair is None else (text, pair)
+        inputs = lines() if text is None else {"": given}
+        for place, texts in inputs.items():
+            check_input(texts, task.name, place)
+        examples = task.examples(list(inputs.values()))
     with progress("predicting") as show:
         predictions = predict_examples(task, model.model, examples, show)
     show_predictions(model, examples, predictions, json=json)
 
 
-def lines() -> list[Any]:
-    """Return the lines of stdin; one with a tab in it is a pair."""
+def lines() -> dict[str, Any]:
+    """Return the lines of stdin by their place, blank ones left out; one with a tab is a pair."""
+    from minibert.data.tasks.text import split_lines
+
     if sys.stdin.isatty():
         print("Type texts, one a line; Ctrl-D ends.", file=sys.stderr)
     data = sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
-    found: list[Any] = []
-    for line in data.splitlines():
+    found: dict[str, Any] = {}
+    for number, line in enumerate(split_lines(data), start=1):
+        first, tab, second = line.partition("\t")
         if line.strip():
-            first, tab, second = line.partition("\t")
-            found.append((first.strip(), second.strip()) if tab else line.strip())
+            pair = first.strip(), second.strip()
+            found[f"line {number} of stdin: "] = pair if tab else line.strip()
     if not found:
         raise ValueError("stdin holds no text: write one a line, or give a TEXT or --file")
     return found
 
 
-def check_inputs(inputs: Sequence[Any], task: str, *, typed: bool) -> None:
+def check_input(given: Any, task: str, place: str) -> None:
     """Raise ValueError where a task is not given what it needs: one text, or two."""
-    for row, given in enumerate(inputs, start=1):
-        paired = not isinstance(given, str)
-        where = "" if typed else f"line {row} of stdin: "
-        if task in PAIRED and not paired:
-            way = 'give the second with --pair "TEXT"' if typed else "put a tab between the two"
-            raise ValueError(f"{where}this model reads two texts: {way}")
-        if task == "tag" and paired:
-            way = "leave out --pair" if typed else "remove the tab"
-            raise ValueError(f"{where}this model reads one text: {way}")
+    paired = not isinstance(given, str)
+    if task in PAIRED and not paired:
+        way = "put a tab between the two" if place else 'give the second with --pair "TEXT"'
+        raise ValueError(f"{place}this model reads two texts: {way}")
+    if task == "tag" and paired:
+        way = "remove the tab" if place else "leave out --pair"
+        raise ValueError(f"{place}this model reads one text: {way}")
+    if paired and not all(map(str.strip, given)):
+        raise ValueError(f"{place}one of the two texts is empty")
 
 
 def show_predictions(
@@ -125,7 +132,7 @@ def text_of(example: Any) -> str:
 HEADERS = {
     "classify": (("label", "probability", "text"), ("probability",)),
     "similarity": (("score", "first", "second"), ("score",)),
-    "tag": (("sentence", "kind", "entity"), ("sentence",)),
+    "tag": (("row", "kind", "entity"), ("row",)),
     "answer": (("answer", "probability", "question"), ("probability",)),
 }
 ROWS: dict[str, Any] = {
@@ -140,6 +147,7 @@ JSON: dict[str, Any] = {
     "classify": lambda e, p: {"text": e.text, "pair": e.pair, **p._asdict()},
     "similarity": lambda e, p: {"first": e.first, "second": e.second, **p._asdict()},
     "tag": lambda e, p: {
+        "row": e.row,
         "words": p.words,
         "tags": p.tags,
         "probabilities": p.probabilities,

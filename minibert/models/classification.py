@@ -66,7 +66,7 @@ class BertForSequenceClassification:
             self.params.scope("classifier"),
             config.hidden_size,
             max(len(self.labels), 1),
-            config.hidden_dropout_prob,
+            config.head_dropout_prob,
             self.ops,
         )
         self.params.allocate()

@@ -18,21 +18,22 @@ def labels_json(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def read_labels(config: Mapping[str, Any], count: int) -> tuple[str, ...]:
-    """Return the names of ``count`` classes; where config.json has none, those of transformers.
+def read_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the classes; where config.json has none, transformers' two.
 
-    Raises ValueError where it names another number of them.
+    Raises ValueError where they are not numbered from 0 on.
 
-    >>> read_labels({"id2label": {"1": "yes", "0": "no"}}, 2), read_labels({}, 2)
+    >>> read_labels({"id2label": {"1": "yes", "0": "no"}}), read_labels({})
     (('no', 'yes'), ('LABEL_0', 'LABEL_1'))
     """
     names = config.get("id2label")
     if names is None:
-        return tuple(f"LABEL_{number}" for number in range(count))
-    if not isinstance(names, Mapping) or set(map(str, names)) != set(map(str, range(count))):
+        return "LABEL_0", "LABEL_1"
+    numbers = list(map(str, range(len(names)))) if isinstance(names, Mapping) and names else ["0"]
+    if not isinstance(names, Mapping) or set(map(str, names)) != set(numbers):
         raise ValueError(
-            f"id2label is {names!r:.60}, expected names for 0 to {count - 1}, as many as the "
-            "classifier has rows: take config.json and weights from one model"
+            f"id2label is {names!r:.60}, expected names for 0, 1, ...: take config.json and the "
+            "weights from one model"
         )
     by_number = {str(number): str(name) for number, name in names.items()}
-    return tuple(by_number[str(number)] for number in range(count))
+    return tuple(by_number[number] for number in numbers)

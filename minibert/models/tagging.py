@@ -59,7 +59,7 @@ class BertForTokenClassification:
             self.params.scope("classifier"),
             config.hidden_size,
             len(self.labels),
-            config.hidden_dropout_prob,
+            config.head_dropout_prob,
             self.ops,
         )
         self.params.allocate()

@@ -20,7 +20,7 @@ from minibert.data.tasks import QuestionExample, read_questions
 from minibert.models.answering import BertForQuestionAnswering
 from minibert.models.classifier import TaskBatch
 from minibert.scores import answer_scores
-from minibert.tasks.base import Columns, Task
+from minibert.tasks.base import Columns, Task, check_length, refuse_columns, two_texts
 from minibert.tasks.rows import Row, Tokens, pad_rows
 from minibert.tokenizer import Tokenizer
 
@@ -73,10 +73,14 @@ class Answer(Task):
         stride: int | None = None,
         impossible: bool = False,
     ) -> None:
-        if max_length < 16:
-            raise ValueError(f"max_length is {max_length}, expected at least 16: question, passage")
-        if stride is not None and stride < 1:
-            raise ValueError(f"stride is {stride}, expected at least 1 token")
+        check_length(max_length, 16, "[CLS] question [SEP] passage [SEP]")
+        self.longest_question = min(LONGEST_QUESTION, max_length // 2)
+        narrowest = max_length - self.longest_question - 3
+        if stride is not None and not 1 <= stride <= narrowest:
+            raise ValueError(
+                f"stride is {stride}, but a window beside a long question holds {narrowest} "
+                f"tokens, so some would never be read: give --stride from 1 to {narrowest}"
+            )
         self.tokenizer, self.max_length = tokenizer, max_length
         self.stride, self.impossible = stride, impossible
 
@@ -85,12 +89,13 @@ class Answer(Task):
         return Answer(self.tokenizer, self.max_length, self.stride, impossible)
 
     def read(self, path: Path, columns: Columns, *, known: bool = True) -> list[QuestionExample]:
+        refuse_columns(columns)
         return read_questions(path, answered=known, report=report)
 
     def examples(self, inputs: Sequence[Any]) -> list[QuestionExample]:
         return [
-            QuestionExample(str(n), question, passage, None, n)
-            for n, (question, passage) in enumerate(inputs, 1)
+            QuestionExample(str(n + 1), *two_texts(given, n), None, n + 1)
+            for n, given in enumerate(inputs)
         ]
 
     def model(self, config: BertConfig, ops: str | Ops) -> BertForQuestionAnswering:
@@ -109,21 +114,13 @@ class Answer(Task):
     def windows(
         self, number: int, example: QuestionExample, ids: list[int], offsets: Offsets
     ) -> list[Row]:
-        """Return one row for each window of the passage.
-
-        Raises ValueError where the stride is longer than a window: tokens would be left out.
-        """
+        """Return one row for each window of the passage; together they hold every token."""
         vocab = self.tokenizer.vocab
-        longest = min(LONGEST_QUESTION, self.max_length // 2)
-        question = self.tokenizer.encode_ids(example.question)[:longest]
+        question = self.tokenizer.encode_ids(example.question)[: self.longest_question]
         place = len(question) + 2
         room = self.max_length - place - 1
         stride = self.stride or max(room // 2, 1)
-        if stride > room and len(ids) > room:
-            raise ValueError(
-                f"stride is {stride}, but beside the question {example.id!r} a window holds {room} "
-                f"tokens, so some would never be read: lower --stride to {room} or less"
-            )
+        span = span_of(example.answers, offsets)
         rows = []
         for start in range(0, max(len(ids) - room, 0) + stride, stride):
             part = ids[start : start + room]
@@ -132,7 +129,10 @@ class Answer(Task):
                 [0] * place + [1] * (len(part) + 1),
             )
             window = Window(place, offsets[start : start + room])
-            rows.append(Row((tokens,), label_in(window, example.answers), number, window))
+            label = 0, 0
+            if span and start <= span[0] and span[1] < start + room:
+                label = place + span[0] - start, place + span[1] - start
+            rows.append(Row((tokens,), label, number, window))
             if start + room >= len(ids):
                 break
         return rows
@@ -178,21 +178,16 @@ class Answer(Task):
         }
 
 
-def label_in(window: Window, answers: Sequence[GoldAnswer] | None) -> tuple[int, int]:
-    """Return the places of the first right answer's first and last token in the row.
+def span_of(answers: Sequence[GoldAnswer] | None, offsets: Offsets) -> tuple[int, int] | None:
+    """Return the first and the last token of the passage that the first right answer touches.
 
-    (0, 0), which is [CLS], where the answer does not lie wholly in this window, or there is none.
+    None where there is no answer, or none of its characters became a token.
     """
     if not answers:
-        return 0, 0
+        return None
     start, stop = answers[0].start, answers[0].start + len(answers[0].text)
-    inside = [n for n, (a, b) in enumerate(window.offsets) if b > start and a < stop]
-    if not inside:
-        return 0, 0
-    first, last = inside[0], inside[-1]
-    if window.offsets[first][0] > start or window.offsets[last][1] < stop:
-        return 0, 0
-    return window.place + first, window.place + last
+    touched = [n for n, (a, b) in enumerate(offsets) if b > start and a < stop]
+    return (touched[0], touched[-1]) if touched else None
 
 
 def candidates(

@@ -87,8 +87,8 @@ class Task(ABC):
     def model(self, config: BertConfig, ops: str | Ops) -> TaskModel:
         """Return a model for the task, whose weights are yet to be drawn or read."""
 
-    def prepare(self, model: TaskModel) -> None:  # noqa: B027
-        """Change a freshly drawn head so that training begins well."""
+    def prepare(self, model: TaskModel, *, fresh: bool) -> None:  # noqa: B027
+        """Change a model so that training begins well; ``fresh``: its head was drawn just now."""
 
     @abstractmethod
     def rows(self, examples: Sequence[Any]) -> list[Row]:
@@ -126,9 +126,29 @@ def warn_of_cuts(cut: int, total: int, max_length: int) -> None:
     if cut:
         warnings.warn(
             f"{cut:,} of {total:,} texts have more than {max_length} tokens, and their ends are "
-            "not read: raise --max-length",
+            "not read: finetune with a longer --max-length reads more",
             stacklevel=3,
         )
+
+
+def check_length(max_length: int, least: int, what: str) -> None:
+    """Raise ValueError where a row is too short for ``what`` it must hold."""
+    if max_length < least:
+        raise ValueError(f"max_length is {max_length}, expected at least {least}, for {what}")
+
+
+def refuse_columns(columns: Columns) -> None:
+    """Raise ValueError where a task that reads no tables is told about columns."""
+    if columns != ANY_COLUMNS:
+        raise ValueError("columns are for tables, which this task does not read: leave them out")
+
+
+def two_texts(given: Any, place: int) -> tuple[str, str]:
+    """Return an input that must be two texts; raises TypeError with its place where it is not."""
+    match given:
+        case (str(first), str(second)):
+            return first, second
+    raise TypeError(f"inputs[{place}] is {given!r:.60}, expected a tuple of two texts")
 
 
 def in_order(labels: set[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from minibert.layers.softmax import softmax_forward
 from minibert.models.classification import BertForSequenceClassification
 from minibert.models.classifier import TaskBatch
 from minibert.scores import accuracy, macro_f1
-from minibert.tasks.base import Columns, Task, in_order, warn_of_cuts
+from minibert.tasks.base import Columns, Task, check_length, in_order, two_texts, warn_of_cuts
 from minibert.tasks.rows import Row, Tokens, pad_rows
 from minibert.tokenizer import Tokenizer
 
@@ -47,6 +47,7 @@ class Classify(Task):
         labels: Sequence[str] = (),
         balanced: bool = False,
     ) -> None:
+        check_length(max_length, 5, "[CLS] a [SEP] b [SEP]")
         self.tokenizer, self.max_length, self.labels = tokenizer, max_length, tuple(labels)
         self.numbers = {label: number for number, label in enumerate(self.labels)}
         self.balanced = balanced
@@ -79,9 +80,9 @@ class Classify(Task):
 
     def examples(self, inputs: Sequence[Any]) -> list[TextExample]:
         examples = []
-        for number, given in enumerate(inputs, start=1):
-            text, pair = (given, None) if isinstance(given, str) else given
-            examples.append(TextExample(text, pair, None, number))
+        for n, given in enumerate(inputs):
+            text, pair = (given, None) if isinstance(given, str) else two_texts(given, n)
+            examples.append(TextExample(text, pair, None, n + 1))
         return examples
 
     def model(self, config: BertConfig, ops: str | Ops) -> BertForSequenceClassification:

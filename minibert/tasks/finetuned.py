@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,8 +65,10 @@ class FineTuned:
         answer         a tuple of a question and a passage    ``Answered``
         =============  =====================================  =========================
         """
-        if isinstance(inputs, str):
-            raise TypeError("inputs must be a sequence, got one str: pass [text]")
+        if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+            raise TypeError(
+                f"inputs must be a sequence, got one {type(inputs).__name__}: pass [text]"
+            )
         return predict(self.task, self.model, self.task.examples(inputs), progress)
 
     def evaluate(
@@ -85,7 +87,7 @@ class FineTuned:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder that ``load_finetuned`` and ``transformers`` open."""
         folder = Path(folder)
-        save_model(self.model, self.task.tokenizer, folder)
+        folder.mkdir(parents=True, exist_ok=True)
         record = {
             "minibert": __version__,
             "task": self.task.name,
@@ -93,6 +95,7 @@ class FineTuned:
             **self.history,
         }
         write_text(folder / FILE, json.dumps(record, indent=2) + "\n")
+        save_model(self.model, self.task.tokenizer, folder)  # the weights last: then all is there
 
 
 def load_finetuned(folder: str | os.PathLike[str], ops: str | Ops = "numba") -> FineTuned:
@@ -120,8 +123,10 @@ def read_record(folder: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is not JSON ({error}): fine-tune the model again") from None
-    if not isinstance(record, dict) or record.get("task") not in TASKS:
+    if not isinstance(record, dict) or record.get("task") not in tuple(TASKS):
         raise ValueError(f"{path} names no task of {', '.join(TASKS)}: fine-tune the model again")
+    if not isinstance(record.get("settings"), dict):
+        raise ValueError(f"{path} has no settings of the task: fine-tune the model again")
     return record
 
 
@@ -137,13 +142,12 @@ def task_of(
     settings.setdefault("max_length", min(512, config.max_position_embeddings))
     name = record.get("task") or task_name(folder, raw)
     if name in ("classify", "tag"):
-        names = raw.get("id2label")
-        settings["labels"] = read_labels(raw, len(names) if names else 2)
+        settings["labels"] = read_labels(raw)
     try:
         return TASKS[name](tokenizer, **settings)
     except TypeError:
         raise ValueError(
-            f"{folder / FILE} has settings that {name} does not know: {', '.join(settings)}: "
+            f"{folder / FILE} has settings that are not those of {name}: {settings!r:.120}: "
             "fine-tune the model again"
         ) from None
 

@@ -20,7 +20,14 @@ from minibert.models.classification import BertForSequenceClassification
 from minibert.models.classifier import TaskBatch
 from minibert.models.similarity import BertForSimilarity
 from minibert.scores import pearson, spearman
-from minibert.tasks.base import Columns, Task, TaskModel, warn_of_cuts
+from minibert.tasks.base import (
+    Columns,
+    Task,
+    TaskModel,
+    check_length,
+    two_texts,
+    warn_of_cuts,
+)
 from minibert.tasks.classify import encode
 from minibert.tasks.rows import Row, pad_rows
 from minibert.tokenizer import Tokenizer
@@ -57,6 +64,7 @@ class Similarity(Task):
     ) -> None:
         if compare not in ("pair", "cosine"):
             raise ValueError(f"compare is {compare!r}, expected 'pair' or 'cosine'")
+        check_length(max_length, 5, "[CLS] a [SEP] b [SEP]")
         self.tokenizer, self.max_length = tokenizer, max_length
         self.compare: Compare = compare
         self.lowest, self.highest = lowest, highest
@@ -72,9 +80,11 @@ class Similarity(Task):
             task.head_rate = task.unit
         return task
 
-    def prepare(self, model: TaskModel) -> None:
-        if isinstance(model, BertForSequenceClassification):
-            model.unit = self.unit
+    def prepare(self, model: TaskModel, *, fresh: bool) -> None:
+        if not isinstance(model, BertForSequenceClassification):
+            return
+        model.unit = self.unit
+        if fresh:
             model.classifier.dense.weight.value[...] *= model.params.dtype.type(self.unit)
             model.classifier.dense.bias.value[...] = self.mean
 
@@ -84,9 +94,7 @@ class Similarity(Task):
         )
 
     def examples(self, inputs: Sequence[Any]) -> list[ScoredExample]:
-        return [
-            ScoredExample(first, second, None, n) for n, (first, second) in enumerate(inputs, 1)
-        ]
+        return [ScoredExample(*two_texts(given, n), None, n + 1) for n, given in enumerate(inputs)]
 
     def model(
         self, config: BertConfig, ops: str | Ops

@@ -22,7 +22,7 @@ from minibert.models.classifier import TaskBatch
 from minibert.models.tagging import BertForTokenClassification
 from minibert.scores import Entity, entity_scores
 from minibert.scores.entities import entities
-from minibert.tasks.base import Columns, Task
+from minibert.tasks.base import Columns, Task, check_length, refuse_columns
 from minibert.tasks.classify import balanced_weights
 from minibert.tasks.rows import Row, Tokens, pad_rows
 from minibert.tokenizer import Tokenizer
@@ -56,6 +56,7 @@ class Tag(Task):
         labels: Sequence[str] = (),
         balanced: bool = False,
     ) -> None:
+        check_length(max_length, 3, "[CLS] word [SEP]")
         self.tokenizer, self.max_length, self.labels = tokenizer, max_length, tuple(labels)
         self.numbers = {label: number for number, label in enumerate(self.labels)}
         self.balanced = balanced
@@ -74,6 +75,7 @@ class Tag(Task):
         return task
 
     def read(self, path: Path, columns: Columns, *, known: bool = True) -> list[TaggedExample]:
+        refuse_columns(columns)
         examples = read_tagged(path, tagged=known)
         for example in examples:
             for tag in example.tags or () if self.labels else ():
@@ -85,10 +87,7 @@ class Tag(Task):
         return examples
 
     def examples(self, inputs: Sequence[Any]) -> list[TaggedExample]:
-        return [
-            TaggedExample(WORD.findall(given) if isinstance(given, str) else list(given), None, n)
-            for n, given in enumerate(inputs, 1)
-        ]
+        return [TaggedExample(words_of(given, n), None, n + 1) for n, given in enumerate(inputs)]
 
     def model(self, config: BertConfig, ops: str | Ops) -> BertForTokenClassification:
         return BertForTokenClassification(
@@ -153,9 +152,15 @@ class Tag(Task):
                 tags[row.example][word] = self.labels[best]
                 sure[row.example][word] = float(probs[place, best])
         return [
-            Tagged(example.words, mine, probability, entities(mine))
+            Tagged(example.words, mine, probability, self.entities(mine))
             for example, mine, probability in zip(examples, tags, sure, strict=True)
         ]
+
+    def entities(self, tags: Sequence[str]) -> list[Entity]:
+        """Return what the tags spell out; each word by itself where they are no B-, I- and O."""
+        if all(label == "O" or label[1:2] == "-" for label in self.labels):
+            return entities(tags)
+        return [Entity(tag, word, word + 1) for word, tag in enumerate(tags)]
 
     def scores(
         self, predictions: Sequence[Tagged], examples: Sequence[TaggedExample]
@@ -168,3 +173,12 @@ class Tag(Task):
 
     def settings(self) -> dict[str, Any]:
         return {"max_length": self.max_length}
+
+
+def words_of(given: Any, place: int) -> list[str]:
+    """Return an input's words; raises TypeError with its place where it is no text and no words."""
+    if isinstance(given, str):
+        return WORD.findall(given)
+    if isinstance(given, (list, tuple)) and all(isinstance(word, str) for word in given):
+        return list(given)
+    raise TypeError(f"inputs[{place}] is {given!r:.60}, expected a text or a list of words")

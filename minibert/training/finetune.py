@@ -16,10 +16,18 @@ from minibert.config import BertConfig, FineTuneConfig, initial_std
 from minibert.data.tasks import QuestionExample, TaggedExample
 from minibert.keys import Key
 from minibert.models.labels import read_labels
+from minibert.tasks.augment import augmented
 from minibert.tasks.base import ANY_COLUMNS, Columns, Task, TaskModel
 from minibert.tasks.finetuned import TASKS, FineTuned, task_name
 from minibert.tokenizer import Tokenizer, Vocabulary, train_vocabulary
-from minibert.training.finetune_loop import Epoch, FineTuneWatcher, History, train_task
+from minibert.training.finetune_loop import (
+    HEADS,
+    Epoch,
+    FineTuneWatcher,
+    History,
+    check_layers,
+    train_task,
+)
 
 if TYPE_CHECKING:
     from minibert.ops import Ops
@@ -82,7 +90,8 @@ def finetune(
         settings: of the task, such as ``max_length``.
         config: fields of ``FineTuneConfig``, such as ``epochs=3``.
 
-    Raises ValueError, one line with file and row, where a file is not fit.
+    Raises ValueError, one line with file and row, where a file is not fit.  After Ctrl-C the best
+    epoch so far is in ``out``, and KeyboardInterrupt is raised.
     """
     training = FineTuneConfig(**config)
     start = Start(None if str(model) == FRESH else Path(model))
@@ -93,10 +102,13 @@ def finetune(
         Path(dev) if dev is not None else None,
         columns,
         settings or {},
+        training,
         ops=ops,
-        seed=training.seed,
     )
-    found, _ = train_seed(prepared, training, watcher or Quiet(), Path(out) if out else None)
+    where = Path(out) if out else None
+    found, history = train_seed(prepared, training, watcher or Quiet(), where)
+    if history.stopped:  # what was best is saved
+        raise KeyboardInterrupt
     return found
 
 
@@ -107,9 +119,9 @@ def prepare(
     dev: Path | None,
     columns: Columns,
     settings: dict[str, Any],
+    training_config: FineTuneConfig,
     *,
     ops: str | Ops = "numba",
-    seed: int = 0,
 ) -> Preparation:
     """Read and check files and model; raises ValueError before anything is trained or written."""
     if name not in TASKS:
@@ -124,20 +136,30 @@ def prepare(
             if start.vocab
             else None
         )
+    config = dataclasses.replace(
+        config,
+        hidden_dropout_prob=training_config.dropout,
+        attention_probs_dropout_prob=training_config.dropout,
+        classifier_dropout=None,
+    )
     unfitted = TASKS[name](tokenizer or placeholder(), **settings)
     if unfitted.max_length > config.max_position_embeddings:
         raise ValueError(
             f"max_length is {unfitted.max_length}, but the model has positions for "
-            f"{config.max_position_embeddings} tokens: shorten it"
+            f"{config.max_position_embeddings} tokens: give --max-length "
+            f"{config.max_position_embeddings} or less"
         )
+    check_layers(training_config, config)
     training = unfitted.read(train, columns)
     if tokenizer is None:
         unfitted.tokenizer = fresh_tokenizer(training, start)
     task = unfitted.fitted(training)
+    if training_config.synonyms or training_config.reorder:  # where texts must not change: refused
+        augmented(training[:1], Key(0), None, training_config.synonyms, training_config.reorder)
     if dev is not None:
         held_out = task.read(dev, columns)
     else:
-        training, held_out = split(training, Key(seed).child("dev"))
+        training, held_out = split(training, Key(training_config.seed).child("dev"))
     vocab = task.tokenizer.vocab
     if start.folder is None:
         config = dataclasses.replace(config, vocab_size=len(vocab), pad_token_id=vocab.pad_id)
@@ -146,23 +168,24 @@ def prepare(
             f"{start.folder}: the vocabulary has {len(vocab)} tokens, but the model "
             f"{config.vocab_size} embeddings: take both from one model"
         )
-    else:
-        check_same_labels(start.folder, task)
 
     def make_model(seed: int) -> TaskModel:
         model, key = task.model(config, ops), Key(seed).child("weights")
         if start.folder is None:
             model.params.initialize(key, config.initializer_range)
+            fresh = True
         else:
-            load_weights(
+            loaded = load_weights(
                 model.params,
                 start.folder,
                 missing_heads="initialize",
                 foreign_heads="drop",
+                redraw=() if has_same_head(start.folder, task) else HEADS,
                 key=key,
                 std=config.initializer_range,
             )
-        task.prepare(model)
+            fresh = not set(loaded.drawn).isdisjoint(HEADS)
+        task.prepare(model, fresh=fresh)
         return model
 
     facts = {
@@ -183,6 +206,8 @@ def train_seed(
     above: float = float("-inf"),  # a dev score: nothing below it is written
 ) -> tuple[FineTuned, History]:
     """Train one model from its seed; its best epoch is in ``out`` as soon as it is known."""
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file: give the name of a folder to write the model to")
     task, model = prepared.task, prepared.make_model(config.seed)
     finetuned = FineTuned(task, model)
 
@@ -229,21 +254,16 @@ def split(examples: list[Any], key: Key) -> tuple[list[Any], list[Any]]:
     return training, dev
 
 
-def check_same_labels(folder: Path, task: Task) -> None:
-    """Raise ValueError where a fine-tuned model's classes would get other names."""
+def has_same_head(folder: Path, task: Task) -> bool:
+    """Return whether a folder was fine-tuned for this very task, with these very labels."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    labels = getattr(task, "labels", None)
     try:
-        if not labels or task_name(folder, raw) != task.name:
-            return
+        if task_name(folder, raw) != task.name:
+            return False
     except ValueError:
-        return  # not fine-tuned yet
-    theirs = read_labels(raw, len(raw.get("id2label") or "ab"))
-    if theirs != labels:
-        raise ValueError(
-            f"{folder} was fine-tuned for {', '.join(theirs)}, but the training rows have "
-            f"{', '.join(labels)}: begin with the model that it was fine-tuned from"
-        )
+        return False  # not fine-tuned for any
+    labels = getattr(task, "labels", None)
+    return labels is None or read_labels(raw) == labels
 
 
 def fresh_config(start: Start) -> BertConfig:

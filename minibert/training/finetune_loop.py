@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from minibert.config import FineTuneConfig
+from minibert.config import BertConfig, FineTuneConfig
 from minibert.keys import Key
 from minibert.params import Parameter
 from minibert.tasks.augment import Synonyms, augmented
 from minibert.tasks.base import Task, TaskModel
-from minibert.tasks.predict import predict
+from minibert.tasks.predict import run_rows
 from minibert.tasks.rows import Row, shuffled_batches
 from minibert.training.adamw import AdamW
 from minibert.training.loop import check_finite, stop_signals
@@ -61,10 +61,6 @@ class History:
         """The last of the epochs that were the best so far."""
         return next((epoch for epoch in reversed(self.epochs) if epoch.best), None)
 
-    def epochs_without_gain(self) -> int:
-        """How many epochs there have been since the best one."""
-        return 0 if self.best is None else self.epochs[-1].number - self.best.number
-
 
 def train_task(
     task: Task,
@@ -77,8 +73,9 @@ def train_task(
 ) -> History:
     """Fine-tune a model in place, and leave it as it was after the best epoch.
 
-    ``save`` is called whenever an epoch was the best so far.  After Ctrl-C the epochs that were
-    finished count.  Raises DivergedError when a number is no longer finite.
+    Of two epochs that are equally good the later is kept, which has learned longer.  ``save`` is
+    called whenever an epoch was the best so far.  After Ctrl-C the epochs that were finished
+    count.  Raises DivergedError when a number is no longer finite.
     """
     key, history = Key(config.seed).child("finetune"), History()
     freeze(model, config)
@@ -90,8 +87,9 @@ def train_task(
         rate_factor=lambda parameter: factors[parameter.name],
     )
     change = augmentation(task, model, training, config)
-    rows = task.rows(training)
+    rows, dev_rows = task.rows(training), task.rows(dev)
     kept = model.params.value.copy()
+    highest, idle = float("-inf"), 0
     with stop_signals() as stop:
         for number in range(1, config.epochs + 1):
             started, epoch_key = time.perf_counter(), key.child("epoch", number)
@@ -106,9 +104,13 @@ def train_task(
             if stop.is_set():
                 history.stopped = True
                 break
-            predictions = predict(task, model, dev)
+            logits = run_rows(task, model, dev_rows)
+            predictions = task.answers(dev, dev_rows, logits)
             scores = task.scores(predictions, dev)
-            best = history.best is None or scores[task.metric] > history.best.scores[task.metric]
+            score = scores[task.metric]
+            best = score >= highest
+            idle = 0 if score > highest else idle + 1
+            highest = max(score, highest)
             seconds = time.perf_counter() - started
             epoch = Epoch(number, loss, scores, seconds, best, task.warning(predictions))
             history.epochs.append(epoch)
@@ -116,7 +118,7 @@ def train_task(
                 kept[:] = model.params.value
                 save(history)
             watcher.finished(epoch)
-            if config.patience and history.epochs_without_gain() >= config.patience:
+            if config.patience and idle >= config.patience:
                 break
     model.params.value[:] = kept
     return history
@@ -163,7 +165,7 @@ def finetune_step(
         model.backward(1 / max(total, 1e-12), cache)
         loss += output.loss
     norm = model.ops.global_norm(model.params.grad)
-    check_finite(model.params, optimizer.updates + 1, loss, norm)
+    check_finite(model.params, optimizer.updates + 1, loss, norm, kept="the best epoch so far")
     optimizer.update(learning_rate, grad_scale=min(1.0, clip_norm / max(norm, 1e-12)))
     return loss, total
 
@@ -173,14 +175,20 @@ def freeze(model: TaskModel, config: FineTuneConfig) -> None:
 
     Raises ValueError for more layers than there are.
     """
-    layers = model.config.num_hidden_layers
-    if config.freeze_layers > layers:
-        raise ValueError(f"freeze_layers is {config.freeze_layers}, but the model has {layers}")
+    check_layers(config, model.config)
     if not config.freeze_embeddings and not config.freeze_layers:
         return
     numbers = range(config.freeze_layers)
     prefixes = ["bert.embeddings.", *(f"bert.encoder.layer.{number}." for number in numbers)]
     model.params.freeze(lambda name: name.startswith(tuple(prefixes)))
+
+
+def check_layers(config: FineTuneConfig, model: BertConfig) -> None:
+    """Raise ValueError where more layers are to be frozen than there are."""
+    if config.freeze_layers > model.num_hidden_layers:
+        raise ValueError(
+            f"freeze_layers is {config.freeze_layers}, but the model has {model.num_hidden_layers}"
+        )
 
 
 def rate_factors(task: Task, model: TaskModel, config: FineTuneConfig) -> dict[str, float]:
@@ -216,7 +224,6 @@ def augmentation(
     if config.synonyms:
         table = model.params["bert.embeddings.word_embeddings.weight"].value
         synonyms = Synonyms(task.tokenizer.vocab, table)
-    augmented(training[:1], Key(0), synonyms, config.synonyms, config.reorder)  # refuses in time
     return lambda key: augmented(
         training, key.child("augment"), synonyms, config.synonyms, config.reorder
     )

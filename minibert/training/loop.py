@@ -24,7 +24,7 @@ import numpy as np
 
 from minibert.config import TrainConfig
 from minibert.keys import Key
-from minibert.models.pretraining import LossWeights, count_labels
+from minibert.models.pretraining import LossWeights, PretrainingOutput, count_labels
 from minibert.params import ParamStore
 from minibert.training.evaluate import FilledBlank, evaluate, fill_blanks
 from minibert.training.metrics import Totals
@@ -88,7 +88,7 @@ def train(run: Run, watcher: Watcher) -> Literal["finished", "stopped"]:
 
 def training_step(run: Run, progress: float) -> dict[str, Any]:
     """Make one update of the weights from ``accumulation`` micro-batches; return its figures."""
-    config, model, optimizer, position = run.config, run.model, run.optimizer, run.position
+    config, position = run.config, run.position
     started = time.perf_counter()
     number = position.step
     key = Key(config.seed).child("step", number)
@@ -96,30 +96,44 @@ def training_step(run: Run, progress: float) -> dict[str, Any]:
     batches = [run.source.batch(first + micro) for micro in range(config.accumulation)]
     weights = loss_weights(batches, config)
 
-    model.params.zero_grad()
-    totals, loss = Totals(), 0.0
-    for micro, batch in enumerate(batches):
-        output, cache = model.forward(batch, key.child("micro", micro), weights)
-        model.backward(cache)
-        loss += output.loss
-        totals.add(output)
-
-    norm = model.ops.global_norm(model.params.grad)
-    check_finite(model.params, number + 1, loss, norm)
     learning_rate = config.learning_rate * warmup_linear(progress, config.warmup)
-    optimizer.update(learning_rate, grad_scale=min(1.0, config.clip_norm / max(norm, 1e-12)))
+    outputs, norm = update_weights(run, batches, weights, learning_rate, key)
+    totals = Totals()
+    for output in outputs:
+        totals.add(output)
 
     tokens = sum(int(batch.attention_mask.sum()) for batch in batches)
     position.step += 1
     position.tokens += tokens
     return {
         "step": position.step,
-        "loss": loss,
+        "loss": sum(output.loss for output in outputs),
         **totals.means(),
         "learning_rate": learning_rate,
         "grad_norm": norm,
         "tokens_per_second": tokens / (time.perf_counter() - started),
     }
+
+
+def update_weights(
+    run: Run,
+    batches: Sequence[PretrainingBatch],  # micro-batches
+    weights: LossWeights,
+    learning_rate: float,
+    key: Key,
+) -> tuple[list[PretrainingOutput], float]:  # one for each micro-batch; norm before clipping
+    """Add up the gradients of all micro-batches, clip their sum, and make one update."""
+    model, outputs = run.model, []
+    model.params.zero_grad()
+    for micro, batch in enumerate(batches):
+        output, cache = model.forward(batch, key.child("micro", micro), weights)
+        model.backward(cache)
+        outputs.append(output)
+    norm = model.ops.global_norm(model.params.grad)
+    loss = sum(output.loss for output in outputs)
+    check_finite(model.params, run.position.step + 1, loss, norm)
+    run.optimizer.update(learning_rate, grad_scale=min(1.0, run.config.clip_norm / max(norm, 1e-12)))
+    return outputs, norm
 
 
 def loss_weights(batches: Sequence[PretrainingBatch], config: TrainConfig) -> LossWeights:
@@ -133,8 +147,13 @@ def loss_weights(batches: Sequence[PretrainingBatch], config: TrainConfig) -> Lo
     return LossWeights(config.masked_weight / max(masked, 1), config.next_weight / max(pairs, 1))
 
 
-def check_finite(params: ParamStore, step: int, loss: float, norm: float) -> None:
-    """Raise DivergedError, naming the first culprit, unless loss and gradient are finite."""
+def check_finite(
+    params: ParamStore, step: int, loss: float, norm: float, kept: str = "the last checkpoint"
+) -> None:
+    """Raise DivergedError, naming the first culprit, unless loss and gradient are finite.
+
+    ``kept`` is what is left from before.
+    """
     if math.isfinite(loss) and math.isfinite(norm):
         return
     culprit = "the loss"
@@ -148,7 +167,7 @@ def check_finite(params: ParamStore, step: int, loss: float, norm: float) -> Non
             break
     raise DivergedError(
         f"step {step}: {culprit} is not finite (loss {loss:.4g}, gradient norm {norm:.4g}): "
-        "lower --learning-rate, or raise --warmup; the last checkpoint is from before"
+        f"lower --learning-rate, or raise --warmup; {kept} is from before"
     )
 
 

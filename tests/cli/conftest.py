@@ -17,6 +17,8 @@ from minibert.keys import Key
 from minibert.models.pretraining import BertForPreTraining
 from minibert.tokenizer import SPECIAL_TOKENS, Tokenizer, Vocabulary
 
+from ..tasks.common import learn, pretrained
+
 WORDS = [
     "the",
     "a",
@@ -76,6 +78,26 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     save_model(model, Tokenizer(vocab), folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pretrained folder whose vocabulary fits the files of ``tests.tasks.common``."""
+    return pretrained(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def tuned(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A folder fine-tuned for each task, made once; its examples lie beside it."""
+    made: dict[str, Path] = {}
+
+    def get(task: str) -> Path:
+        if task not in made:
+            made[task] = tmp_path_factory.mktemp(task) / "model"
+            learn(task, bert, made[task].parent, made[task])
+        return made[task]
+
+    return get
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ from minibert.gradcheck import (
     check_pair,
     format_table,
     four_point,
+    numeric_gradient,
 )
+from minibert.gradcheck.differences import slope_jump
 from minibert.keys import Key
 from minibert.layers.linear import Linear
 from minibert.models.pretraining import BertForPreTraining
@@ -341,6 +343,27 @@ def test_four_points_beat_two():
 def test_four_points_are_exact_for_a_quartic():
     # (-2h)⁴ and (2h)⁴ cancel, as all even powers do; of the odd ones h and h³ come out exactly
     assert four_point(lambda t: 7 + 3 * t - 5 * t**2 + 2 * t**3 + t**4, 0.25) == 3.0
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3, 5)])
+def test_numeric_gradient_leaves_x_as_it_was(shape):
+    x, _, _ = problem(shape)
+    before = x.tobytes()
+    dx = numeric_gradient(lambda x: float(np.sum(np.sin(x)) ** 2), x, 1e-3)
+    assert np.allclose(dx, 2 * np.sum(np.sin(x)) * np.cos(x), rtol=1e-9)
+    assert dx.shape == shape
+    assert x.tobytes() == before
+
+
+def test_numeric_gradient_says_where_the_loss_is_not_a_number():
+    with pytest.raises(GradCheckError, match=r"nan when x\[1\] moves by"):
+        numeric_gradient(lambda x: math.nan if x[1] > 0 else 0.0, np.zeros(2), 1e-3)
+
+
+def test_jump_stays_at_a_kink_and_shrinks_without_one():
+    assert slope_jump(lambda t: t * t - 3 * abs(t), 1.0) == -4.0
+    assert [slope_jump(abs, h) for h in (0.5, 0.25)] == [2.0, 2.0]
+    assert [slope_jump(lambda t: t * t, h) for h in (0.5, 0.25)] == [1.0, 0.5]
 
 
 def test_float32_inside_the_forward_is_suspected():

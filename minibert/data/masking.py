@@ -76,23 +76,17 @@ class Masker:
         rng: np.random.Generator,
     ) -> Masked:
         """Choose tokens and put blanks in their place; ``ids`` is left as it is."""
-        B, T = ids.shape
         ordinary = ~self.special[ids]
-        count = ordinary.sum(axis=1)
-        budget = np.clip(np.rint(self.probability * count), 1, self.max_predictions)
-        budget = np.where(count > 0, budget, 0).astype(np.int64)
-        choose = self._words if self.whole_word else _tokens
-        positions = np.flatnonzero(choose(ids, ordinary, budget, rng))
-        labels = ids.reshape(-1)[positions]
-
-        M = len(positions)
+        if self.whole_word:
+            budget = predictions_per_row(ordinary, self.probability, self.max_predictions)
+            chosen = self._words(ids, ordinary, budget, rng)
+        else:
+            draw = rng.random(ids.shape)  # 53 bits, so ties do not occur
+            chosen = choose_tokens(ordinary, draw, self.probability, self.max_predictions)
+        M = int(chosen.sum())
         draw = rng.random(M)
         random_ids = self.ordinary[rng.integers(0, len(self.ordinary), M)]
-        shown = np.where(draw < MASKED + RANDOM, random_ids, labels)
-        shown[draw < MASKED] = self.mask_id
-        masked = ids.copy()
-        masked.reshape(-1)[positions] = shown
-        return Masked(masked, positions.astype(np.int32), labels)
+        return hide_tokens(ids, chosen, draw, random_ids, self.mask_id)
 
     def _words(
         self, ids: Array, ordinary: Array, budget: Array, rng: np.random.Generator
@@ -124,13 +118,48 @@ class Masker:
         return ordinary & taken[row[:, None], np.maximum(word, 0)]
 
 
-def _tokens(
-    ids: Array, ordinary: Array, budget: Array, rng: np.random.Generator
+def predictions_per_row(
+    ordinary: Array,  # (B, T) bool: no special token, no padding
+    probability: float,
+    most: int,
+) -> Array:  # (B,) int64
+    """Return the share ``probability`` of each row's ordinary tokens, rounded, 1 to ``most``.
+
+    A row without any has 0.
+    """
+    count = ordinary.sum(axis=1)
+    budget = np.clip(np.rint(probability * count), 1, most)
+    return np.where(count > 0, budget, 0).astype(np.int64)
+
+
+def choose_tokens(
+    ordinary: Array,  # (B, T) bool
+    draw: Array,  # (B, T), random numbers in [0, 1)
+    probability: float,
+    most: int,
 ) -> Array:  # chosen (B, T) bool
-    """Choose the ``budget`` ordinary tokens of each row that draw the smallest numbers."""
-    B, T = ids.shape
-    draw = rng.random((B, T))  # 53 bits, so ties do not occur
-    draw[~ordinary] = 2.0
-    ranked = np.sort(draw, axis=1)
-    limit = ranked[np.arange(B), np.maximum(budget - 1, 0)]
-    return (draw <= limit[:, None]) & ordinary & (budget > 0)[:, None]
+    """Choose, in each row, the ordinary tokens with the smallest draws."""
+    budget = predictions_per_row(ordinary, probability, most)
+    ranked = np.sort(np.where(ordinary, draw, 2.0), axis=1)  # 2: never among the smallest
+    limit = ranked[np.arange(len(ranked)), np.maximum(budget - 1, 0)]
+    return ordinary & (draw <= limit[:, None]) & (budget > 0)[:, None]
+
+
+def hide_tokens(
+    ids: Array,  # (B, T)
+    chosen: Array,  # (B, T) bool, M of them
+    draw: Array,  # (M,), random numbers in [0, 1)
+    random_ids: Array,  # (M,), random ordinary tokens
+    mask_id: int,
+) -> Masked:
+    """Show something else in the place of the chosen tokens, and keep them as labels.
+
+    draw below 0.8: [MASK];  from there to 0.9: the random token;  from there on: the token itself.
+    """
+    positions = np.flatnonzero(chosen)
+    labels = ids.reshape(-1)[positions]
+    shown = np.where(draw < MASKED + RANDOM, random_ids, labels)
+    shown[draw < MASKED] = mask_id
+    masked = ids.copy()
+    masked.reshape(-1)[positions] = shown
+    return Masked(masked, positions.astype(np.int32), labels)

@@ -138,9 +138,7 @@ class RowDrawer:
     def _elsewhere(self, document: Array, place: Array) -> tuple[Array, Array]:
         """Return random sentences outside of ``document``, and the ends of their documents."""
         before = self.sentences_before
-        own = before[document + 1] - before[document]
-        number = np.floor(place * (before[-1] - own)).astype(np.int64)
-        number += np.where(number >= before[document], own, 0)  # step over the own document
+        number = sentence_elsewhere(document, place, before)
         other = np.searchsorted(before, number, side="right") - 1
         return self.first[other] + number - before[other], self.end[other]
 
@@ -152,6 +150,20 @@ class RowDrawer:
         size = self.sentences[end] - start
         excess = np.maximum(size - room, 0)
         return start + np.floor(where * (excess + 1)).astype(np.int64), size - excess
+
+
+def sentence_elsewhere(
+    document: Array,  # (B,), numbers of documents
+    place: Array,  # (B,), random numbers in [0, 1)
+    before: Array,  # (N + 1,): document d has the sentences before[d] to before[d + 1] - 1
+) -> Array:  # (B,) int64, numbers of sentences
+    """Return a sentence of another document, any of them with equal chance.
+
+    Count as if the own document were not there, then step over it.
+    """
+    own = before[document + 1] - before[document]
+    number = np.floor(place * (before[-1] - own)).astype(np.int64)
+    return number + np.where(number >= before[document], own, 0)
 
 
 def _sums_before(lengths: Array) -> Array:  # (N+1,) int64

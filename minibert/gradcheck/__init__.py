@@ -14,11 +14,11 @@ moves.  The check needs the forward pass alone, so a mistake in a derivation can
     minibert.gradcheck.report.GradCheckError: the gradient of x is wrong at [2]: ...
 
 ``check_pair`` checks a pair of functions, ``check_layer`` a layer with its parameters, and
-``check_model`` a whole pretraining model.
+``check_model`` a whole pretraining model.  ``numeric_gradient`` returns the differences themselves.
 """
 
 from minibert.gradcheck.check import check_gradients, check_layer, check_model, check_pair
-from minibert.gradcheck.differences import four_point
+from minibert.gradcheck.differences import four_point, numeric_gradient
 from minibert.gradcheck.report import GradCheckError, KinkError, TensorError, format_table
 
 __all__ = [
@@ -31,4 +31,5 @@ __all__ = [
     "check_pair",
     "format_table",
     "four_point",
+    "numeric_gradient",
 ]

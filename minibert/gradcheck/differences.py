@@ -30,6 +30,15 @@ def four_point(f: Callable[[float], float], h: float) -> float:
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
+def slope_jump(f: Callable[[float], float], h: float) -> float:
+    """Return the slope on the right minus the slope on the left, each over one step of h.
+
+    (f(h) - f(0)) / h - (f(0) - f(-h)) / h.  For a smooth f it is h f″, which shrinks with h; at a
+    kink it stays.
+    """
+    return (f(h) - 2 * f(0.0) + f(-h)) / h
+
+
 def evaluate(loss: Callable[[], float], when: str) -> float:
     """Return the loss as a finite float.
 
@@ -72,6 +81,22 @@ class Line:
             return evaluate(self.loss, f"when {self.name}{place} moves by {t:.1e}")
         finally:
             self.value[self.where] = saved
+
+
+def numeric_gradient(
+    f: Callable[[Array], float],  # x (...) → the loss, one number
+    x: Array,  # (...), floating
+    h: float,
+) -> Array:  # dx (...)
+    """Return the gradient of f at x, each element moved by itself, all by the same h.
+
+    It takes four calls of f an element.  To look at; ``check_gradients`` fits its steps.
+    """
+    x = x.copy()
+    dx = np.empty_like(x)
+    for index in np.ndindex(x.shape):
+        dx[index] = four_point(Line(lambda: f(x), "x", x, index), h)
+    return dx
 
 
 class Settled(NamedTuple):
@@ -126,9 +151,7 @@ def settle(f: Line, unit: float) -> Settled:
             break
     if math.isinf(doubt):
         raise GradCheckError("the loss is not finite in any neighbourhood of the given point")
-    long, short = (
-        (remember(h) - 2 * remember(0.0) + remember(-h)) / h for h in steps[best : best + 2]
-    )
+    long, short = (slope_jump(remember, h) for h in steps[best : best + 2])
     stays = abs(short) > 0.9 * abs(long) and abs(short) > 10 * doubt
     return Settled(steps[first], float(better[best]), doubt, short if stays else 0.0)
 

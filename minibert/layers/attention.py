@@ -45,17 +45,64 @@ def merge_heads(x: Array) -> Array:  # (B, H, T, D) → (B, T, C)
     return x.transpose(0, 2, 1, 3).reshape(B, T, H * D)
 
 
-def masked_scores(
-    q: Array,  # (B, H, T, D)
-    k: Array,  # (B, H, S, D)
-    mask: Array | None,  # bool (B, 1, S) or (B, T, S): True where a query may look
-) -> Array:  # scores (B, H, T, S), -inf where the mask forbids
+def scores_forward(
+    q: Array,  # (..., T, D)
+    k: Array,  # (..., S, D)
+) -> Array:  # scores (..., T, S)
     """Return q kᵀ / √D.
 
     A dot product of D independent terms of variance 1 has variance D; the root keeps the scores
     at variance 1, where softmax still has a slope.
     """
-    scores = (q @ k.swapaxes(-1, -2)) * q.dtype.type(1 / math.sqrt(q.shape[-1]))
+    return (q @ k.swapaxes(-1, -2)) * q.dtype.type(1 / math.sqrt(q.shape[-1]))
+
+
+def scores_backward(
+    dscores: Array,  # (..., T, S)
+    q: Array,  # (..., T, D)
+    k: Array,  # (..., S, D)
+) -> tuple[Array, Array]:  # dq (..., T, D), dk (..., S, D)
+    """Send a gradient back to queries and keys.
+
+    With s_ij = Σ_d q_id k_jd / √D each query meets every key, and each key every query:
+
+        dq_id = Σ_j ds_ij k_jd / √D      =>      dq = dscores k / √D
+        dk_jd = Σ_i ds_ij q_id / √D      =>      dk = dscoresᵀ q / √D
+    """
+    dscores = dscores * q.dtype.type(1 / math.sqrt(q.shape[-1]))
+    return dscores @ k, dscores.swapaxes(-1, -2) @ q
+
+
+def weighted_mean_forward(
+    weights: Array,  # (..., T, S)
+    v: Array,  # (..., S, D)
+) -> Array:  # context (..., T, D)
+    """Return each query's mean of the values, by its weights."""
+    return weights @ v
+
+
+def weighted_mean_backward(
+    dcontext: Array,  # (..., T, D)
+    weights: Array,  # (..., T, S)
+    v: Array,  # (..., S, D)
+) -> tuple[Array, Array]:  # dweights (..., T, S), dv (..., S, D)
+    """Send a gradient back to the weights and the values.
+
+    With c_id = Σ_j w_ij v_jd a weight serves all columns of one query, a value all queries:
+
+        dw_ij = Σ_d dc_id v_jd      =>      dweights = dcontext vᵀ
+        dv_jd = Σ_i w_ij dc_id      =>      dv = weightsᵀ dcontext
+    """
+    return dcontext @ v.swapaxes(-1, -2), weights.swapaxes(-1, -2) @ dcontext
+
+
+def masked_scores(
+    q: Array,  # (B, H, T, D)
+    k: Array,  # (B, H, S, D)
+    mask: Array | None,  # bool (B, 1, S) or (B, T, S): True where a query may look
+) -> Array:  # scores (B, H, T, S), -inf where the mask forbids
+    """Return the scores of every head, each under the same mask."""
+    scores = scores_forward(q, k)
     return scores if mask is None else np.where(mask[:, None], scores, scores.dtype.type(-np.inf))
 
 
@@ -84,7 +131,7 @@ def attention_forward(
     total = e.sum(axis=-1, keepdims=True)
     probs = e / np.where(blind, 1, total)
     lse = np.where(blind, np.inf, highest + np.log(np.where(blind, 1, total)))[..., 0]
-    context = dropout_forward(probs, rate, seed) @ vh
+    context = weighted_mean_forward(dropout_forward(probs, rate, seed), vh)
     return merge_heads(context), lse
 
 
@@ -110,11 +157,9 @@ def attention_backward(
     check_shape("dcontext", dcontext, q.shape)
     qh, kh, vh, dctx = (split_heads(x, heads) for x in (q, k, v, dcontext))
     probs = np.exp(masked_scores(qh, kh, mask) - lse[..., None])
-    dv = dropout_forward(probs, rate, seed).swapaxes(-1, -2) @ dctx
-    dprobs = dropout_backward(dctx @ vh.swapaxes(-1, -2), rate, seed)
-    dscores = softmax_backward(dprobs, probs) * q.dtype.type(1 / math.sqrt(qh.shape[-1]))
-    dq = dscores @ kh
-    dk = dscores.swapaxes(-1, -2) @ qh
+    dweights, dv = weighted_mean_backward(dctx, dropout_forward(probs, rate, seed), vh)
+    dprobs = dropout_backward(dweights, rate, seed)
+    dq, dk = scores_backward(softmax_backward(dprobs, probs), qh, kh)
     return merge_heads(dq), merge_heads(dk), merge_heads(dv)
 
 

@@ -19,13 +19,16 @@ texts nor Python's hash seed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from typing import TypeVar
 
 from .checks import check_count, check_text
 from .normalize import Normalizer
 from .vocab import CONTINUATION, SPECIAL_TOKENS, Vocabulary
+
+AnyPiece = TypeVar("AnyPiece")  # its id, or its text
 
 _LONGEST_WORD = 100  # characters; the tokenizer makes [UNK] of longer words
 _RIGHT_BITS = 32  # a pair of ids is one int, left << 32 | right, so ints order as pairs do
@@ -101,6 +104,22 @@ def _alphabet(words: dict[str, int], limit: int) -> set[str]:
     return set(sorted(counts, key=lambda char: (-counts[char], char))[:limit])
 
 
+def count_pairs(
+    words: Iterable[Sequence[AnyPiece]],  # each word as its pieces
+    occurrences: Iterable[int],  # how often each word occurs in the text
+) -> dict[tuple[AnyPiece, AnyPiece], int]:
+    """Count how often each pair of neighbouring pieces occurs in the text.
+
+    >>> count_pairs([["h", "##u", "##g"], ["p", "##u", "##g"]], [10, 5])
+    {('h', '##u'): 10, ('##u', '##g'): 15, ('p', '##u'): 5}
+    """
+    counts: dict[tuple[AnyPiece, AnyPiece], int] = {}
+    for pieces, amount in zip(words, occurrences, strict=True):
+        for pair in pairwise(pieces):
+            counts[pair] = counts.get(pair, 0) + amount
+    return counts
+
+
 def _join_pairs(
     words: dict[str, int],  # word -> how often it occurs
     pieces: list[str],  # the vocabulary so far, grown in place
@@ -117,13 +136,14 @@ def _join_pairs(
     ids = {piece: index for index, piece in enumerate(pieces)}
     spelled = [[ids[word[0]], *(ids[CONTINUATION + char] for char in word[1:])] for word in words]
     occurrences = list(words.values())
-    counts: dict[int, int] = {}
+    counts = {
+        left << _RIGHT_BITS | right: count
+        for (left, right), count in count_pairs(spelled, occurrences).items()
+    }
     holders: dict[int, list[int]] = {}
     for number, symbols in enumerate(spelled):
         for left, right in pairwise(symbols):
-            pair = left << _RIGHT_BITS | right
-            counts[pair] = counts.get(pair, 0) + occurrences[number]
-            holders.setdefault(pair, []).append(number)
+            holders.setdefault(left << _RIGHT_BITS | right, []).append(number)
     heap = [(-count, pair) for pair, count in counts.items() if count >= min_frequency]
     heapify(heap)
 

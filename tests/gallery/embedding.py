@@ -16,9 +16,11 @@ Change = Callable[[list[Array], Array, Array, Array], None]
 def embedding(name: str, why: str, change: Change) -> Mistake:
     """``change`` takes the right dword, dposition, dtoken_type, then dy and both ids."""
 
-    def backward(dy: Array, input_ids: Array, types: Array, rows: Any) -> tuple[Array, ...]:
-        gradients = list(NUMPY.embedding_backward(dy, input_ids, types, rows))
-        change(gradients, dy, input_ids, types)
+    def backward(
+        dy: Array, input_ids: Array, token_type_ids: Array, rows: Any
+    ) -> tuple[Array, ...]:
+        gradients = list(NUMPY.embedding_backward(dy, input_ids, token_type_ids, rows))
+        change(gradients, dy, input_ids, token_type_ids)
         return tuple(gradients)
 
     return Mistake(name, why, "embedding", "embedding", {"embedding_backward": backward})

@@ -86,8 +86,9 @@ def attention_problem(
 
 
 @gradient(
-    "attention", "attention_backward", "attention_forward", "masked_scores", "split_heads",
-    "merge_heads", "softmax_backward", "dropout_backward", "dropout_forward",
+    "attention", "attention_backward", "attention_forward", "masked_scores", "scores_forward",
+    "scores_backward", "weighted_mean_backward", "split_heads", "merge_heads", "softmax_backward",
+    "dropout_backward", "dropout_forward",
 )  # fmt: skip
 def attention(ops: Ops, setting: Setting) -> Problem:
     """Four queries, five keys, two heads of three columns; rows padded to different lengths."""

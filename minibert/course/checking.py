@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from minibert.course.diagnosis import Trial, diagnose, same, takes
-from minibert.course.exercise import Exercise, Outputs, copies, is_numeric
+from minibert.course.exercise import Case, Exercise, Outputs, copies, is_numeric
 from minibert.gradcheck import GradCheckError, check_gradients
 
 TRIALS = 3
@@ -42,6 +42,18 @@ class Verdict:
             f"  to do  replace the lines between the marks of {self.exercise.name}",
             f"         a first hint: {self.exercise.hints[0]}",
         ]
+
+    def fails(self, error: Exception, function: Callable[..., Any], case: Case) -> None:
+        """Show an exception with the student's line, and name the mistake that raises the same."""
+        self.wrong("it runs", f"{type(error).__name__}: {error}", *where(error, function))
+        for slip in self.exercise.slips:
+            try:
+                self.exercise.call(slip.wrong, case.arguments)
+            except Exception as known:
+                if (type(known), str(known)) == (type(error), str(error)):
+                    self.diagnoses.append(slip.title)
+                    self.lines += [f"  What it is: {slip.title}.", f"  {slip.why}"]
+                    return
 
     def wrong(self, what: str, remark: str, *more: str) -> None:
         self.passed = False
@@ -84,7 +96,7 @@ def check_calls(verdict: Verdict, function: Callable[..., Any]) -> None:
             verdict.to_do()
             return
         except Exception as error:
-            verdict.wrong("it runs", f"{type(error).__name__}: {error}", *where(error, function))
+            verdict.fails(error, function, case)
             return
         right = exercise.call(exercise.answer, cast(case.arguments, dtype))
         if (problem := form_problem(exercise, result, right)) is not None:
@@ -155,7 +167,9 @@ def check_by_hand(verdict: Verdict, function: Callable[..., Any]) -> None:
     """Show one small case with both results."""
     exercise = verdict.exercise
     case = exercise.by_hand()
-    given = exercise.call(function, case.arguments)
+    given = attempt(verdict, function, case)
+    if given is None:
+        return
     right = exercise.call(exercise.answer, case.arguments)
     wrong = wrong_outputs(exercise, given, right)
     if not wrong:
@@ -167,11 +181,22 @@ def check_by_hand(verdict: Verdict, function: Callable[..., Any]) -> None:
     verdict.wrong("by hand", f"{', '.join(wrong)} in a small case", *lines)
 
 
+def attempt(verdict: Verdict, function: Callable[..., Any], case: Case) -> Outputs | None:
+    """Return the outputs of a call; None where it fails, which the verdict then says."""
+    try:
+        return verdict.exercise.call(function, case.arguments)
+    except Exception as error:
+        verdict.fails(error, function, case)
+        return None
+
+
 def check_differences(verdict: Verdict, function: Callable[..., Any]) -> None:
     """Compare with finite differences of the loss, or where there is none with the library."""
     exercise = verdict.exercise
     case = exercise.draw(np.random.default_rng(2))
-    given = exercise.call(function, case.arguments)
+    given = attempt(verdict, function, case)
+    if given is None:
+        return
     if case.loss is None:
         right = exercise.call(exercise.answer, case.arguments)
         wrong = wrong_outputs(exercise, given, right)
@@ -194,10 +219,15 @@ def check_differences(verdict: Verdict, function: Callable[..., Any]) -> None:
 
 def explain(verdict: Verdict, function: Callable[..., Any]) -> None:
     """Add a diagnosis for every output that is wrong."""
-    exercise = verdict.exercise
     if verdict.diagnoses:
         return
-    trials = []
+    with np.errstate(all="ignore"):
+        find_mistakes(verdict, function)
+
+
+def find_mistakes(verdict: Verdict, function: Callable[..., Any]) -> None:
+    """Compare with the answer in several cases, and name what is wrong with each output."""
+    exercise, trials = verdict.exercise, []
     for seed in range(TRIALS):
         case = exercise.draw(np.random.default_rng(10 + seed))
         try:
@@ -262,7 +292,7 @@ def shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         text = np.array2string(value, precision=4, suppress_small=True, separator=" ")
         return " ".join(text.split())
-    return repr(value)
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def where(error: Exception, function: Callable[..., Any]) -> Iterator[str]:

@@ -141,6 +141,8 @@ def term(exercise: Exercise, trials: Sequence[Trial], name: str) -> Explanations
     for known in exercise.terms.get(name, ()):
         found = []
         for trial in trials:
+            if np.shape(trial.given[name]) != np.shape(trial.right[name]):
+                return
             residual = np.asarray(trial.given[name] - trial.right[name])
             found.append(fitted_factor(residual, known.value(**copies(trial.arguments))))
         if any(c is None or abs(c) < CLOSE for c in found):

@@ -94,9 +94,9 @@ class Exercise:
 
 
 def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with arrays copied, so that nothing done to them can spread."""
+    """Return the arguments with arrays, lists and dicts copied, so that no change can spread."""
     return {
-        name: value.copy() if isinstance(value, np.ndarray) else value
+        name: value.copy() if type(value) in (np.ndarray, list, dict) else value
         for name, value in arguments.items()
     }
 

@@ -120,4 +120,8 @@ def functions_in(path: Path) -> dict[str, Callable[..., Any]]:
 def is_definition(node: ast.stmt) -> bool:
     if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
         return True
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and all(isinstance(target, ast.Name) for target in node.targets)
+    )

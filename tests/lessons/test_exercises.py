@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.gallery import MISTAKES
 from tests.lessons.gallery import TITLES
 
 EXERCISES = {exercise.name: exercise for exercise in all_exercises()}
+PLACES = {exercise.answer.__qualname__: exercise for exercise in all_exercises()}
 each = pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 
 
@@ -100,7 +102,7 @@ def numeric_outputs() -> list[Any]:
         right = exercise.call(exercise.answer, exercise.draw(np.random.default_rng(0)).arguments)
         for output in exercise.outputs:
             value = right[output]
-            if is_numeric(value) and getattr(value, "dtype", np.dtype(float)).kind == "f":
+            if is_numeric(value) and np.asarray(value).dtype.kind == "f":
                 found.append(pytest.param(exercise, output, id=f"{exercise.name}: {output}"))
     return found
 
@@ -108,7 +110,7 @@ def numeric_outputs() -> list[Any]:
 @pytest.mark.parametrize(("exercise", "output"), numeric_outputs())
 def test_what_nobody_knows_gets_no_name(exercise: Exercise, output: str) -> None:
     def nonsense(y: Any, arguments: Any) -> Any:
-        return y + np.sin(3 * y + 1) * y.dtype.type(0.3)
+        return y + np.sin(3 * y + 1) * np.asarray(y).dtype.type(0.3)
 
     verdict = check_function(exercise, changed(exercise, output, nonsense))
     assert not verdict.passed
@@ -130,13 +132,13 @@ def test_a_factor_is_named(exercise: Exercise, output: str, factor: float, words
 
 @pytest.mark.parametrize(
     "mistake",
-    [m for m in MISTAKES if any(place.split(":")[-1] in EXERCISES for place in m.wrong)],
+    [m for m in MISTAKES if any(place.split(":")[-1] in PLACES for place in m.wrong)],
     ids=lambda mistake: mistake.name,
 )
 def test_the_gallerys_mistakes_have_names(mistake: Any) -> None:
     found: list[str] = []
     for place, wrong in mistake.wrong.items():
-        exercise = EXERCISES.get(place.split(":")[-1])
+        exercise = PLACES.get(place.split(":")[-1])
         if exercise is not None:
             verdict = check_function(exercise, called_like(exercise, wrong))
             found += verdict.diagnoses or verdict.lines
@@ -146,3 +148,30 @@ def test_the_gallerys_mistakes_have_names(mistake: Any) -> None:
 def test_every_lesson_has_at_most_three_blanks() -> None:
     for lesson in all_lessons():
         assert len(exercises_of(lesson.number)) <= 3
+
+
+def test_a_mistake_that_raises_has_a_name_too() -> None:
+    exercise = EXERCISES["layernorm_backward"]
+
+    def without_axis(dy: Any, x_hat: Any, rstd: Any, weight: Any) -> Any:
+        return dy @ weight[None, None, None] + undefined  # type: ignore[name-defined]  # noqa: F821
+
+    known = Slip("a name is not defined", "It is used before it is given.", without_axis)
+    verdict = check_function(replace(exercise, slips=[known]), without_axis)
+    assert verdict.diagnoses == ["a name is not defined"]
+    verdict = check_function(exercise, without_axis)
+    assert verdict.diagnoses == []
+    assert "it runs" in verdict.lines[0]
+
+
+def test_a_function_that_fails_in_the_small_case_alone() -> None:
+    exercise = EXERCISES["layernorm_backward"]
+
+    def picky(dy: Any, x_hat: Any, rstd: Any, weight: Any) -> Any:
+        if dy.size < 10:
+            raise IndexError("too small")
+        return exercise.answer(dy, x_hat, rstd, weight)
+
+    verdict = check_function(exercise, picky)
+    assert not verdict.passed
+    assert any("IndexError: too small" in line for line in verdict.lines)

@@ -21,7 +21,7 @@ def mean(x: Array) -> Array:
 
 
 def forward_by_hand() -> Case:
-    x = np.array([[1.0, 0, 0, 0]])
+    x = np.array([[[1.0, 0, 0, 0]]])
     return Case({"x": x, "weight": np.array([1.0, 2, 1, 1]), "bias": np.zeros(4), "eps": 1e-12})
 
 
@@ -135,7 +135,10 @@ def backward_case(x: Array, weight: Array, dy: Array, eps: float) -> Case:
 
 def backward_by_hand() -> Case:
     return backward_case(
-        np.array([[1.0, 3.0, 5.0]]), np.array([1.0, 2.0, 1.0]), np.array([[1.0, 0.0, 0.0]]), 1e-12
+        np.array([[[1.0, 3.0, 5.0]]]),
+        np.array([1.0, 2.0, 1.0]),
+        np.array([[[1.0, 0.0, 0.0]]]),
+        1e-12,
     )
 
 

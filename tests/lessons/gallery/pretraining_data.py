@@ -1,0 +1,1 @@
+TITLES: dict[str, str] = {}  # the gallery has none of masking

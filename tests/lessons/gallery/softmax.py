@@ -1,0 +1,17 @@
+TITLES = {
+    "softmax without its sum term": "the sum term is missing",
+    "softmax as if element by element": "softmax is taken as if element by element",
+    "sum term not weighted by y": "the sum is not weighted by y",
+    "sum term over the other axis": "the sum runs over the wrong axis",
+    "mean for the sum term": "a mean stands where the sum belongs",
+    "ignored labels counted": "ignored rows get a gradient",
+    "ignored rows taken as label 0": "ignored rows are taken as label 0",
+    "label 0 taken as ignored": "label 0 is taken as ignored",
+    "missing 1/N": "dloss is forgotten",
+    "divided by all rows": "it is divided by the number of rows",
+    "divided by the counted rows again": "it is divided by the number of counted rows",
+    "label not taken off": "the label's 1 is missing",
+    "only at the label": "only the label has a gradient",
+    "sign turned": "dlogits: the sign is turned",
+    "softmax's backward applied twice": "softmax's backward is applied twice",
+}

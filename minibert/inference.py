@@ -150,8 +150,8 @@ def embed(
             input_ids[row, : len(rows[number])] = rows[number]
             attention_mask[row, : len(rows[number])] = True
         hidden = encode(model.bert, input_ids, np.zeros_like(input_ids), attention_mask)
-        vectors[numbers] = hidden[:, 0] if pooling == "cls" else (
-            mean_pool_forward(hidden, attention_mask)
+        vectors[numbers] = (
+            hidden[:, 0] if pooling == "cls" else (mean_pool_forward(hidden, attention_mask))
         )
     return vectors
 

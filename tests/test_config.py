@@ -201,5 +201,5 @@ def test_file_that_is_not_text(tmp_path):
 def test_a_heads_dropout_is_the_hidden_one_unless_given():
     assert BertConfig(hidden_dropout_prob=0.3).head_dropout_prob == 0.3
     assert BertConfig(hidden_dropout_prob=0.3, classifier_dropout=0.0).head_dropout_prob == 0.0
-    with pytest.raises(ValueError, match="classifier_dropout is 1.5, expected 0 <= rate < 1"):
+    with pytest.raises(ValueError, match=r"classifier_dropout is 1\.5, expected 0 <= rate < 1"):
         BertConfig(classifier_dropout=1.5)

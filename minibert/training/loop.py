@@ -132,7 +132,8 @@ def update_weights(
     norm = model.ops.global_norm(model.params.grad)
     loss = sum(output.loss for output in outputs)
     check_finite(model.params, run.position.step + 1, loss, norm)
-    run.optimizer.update(learning_rate, grad_scale=min(1.0, run.config.clip_norm / max(norm, 1e-12)))
+    scale = min(1.0, run.config.clip_norm / max(norm, 1e-12))
+    run.optimizer.update(learning_rate, grad_scale=scale)
     return outputs, norm
 
 

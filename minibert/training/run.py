@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minibert import __version__
+from minibert.arrays import Array
 from minibert.checkpoint.huggingface import save_model
 from minibert.checkpoint.resume import load_training, save_training
 from minibert.config import BertConfig, TrainConfig
@@ -82,7 +83,7 @@ class Run:
                 "parameters": self.model.params.value.size,
                 "vocab_size": vocab_size,
                 "ln_vocab": math.log(vocab_size),
-                "unigram_entropy": unigram_entropy(self.corpus),
+                "unigram_entropy": unigram_entropy(self.corpus.token_counts()),
                 "documents": len(self.corpus.documents) - 1,
                 "sentences": len(self.corpus.sentences) - 1,
                 "tokens": len(self.corpus.tokens),
@@ -236,12 +237,14 @@ def make_optimizer(config: TrainConfig, model: BertForPreTraining) -> AdamW:
     )
 
 
-def unigram_entropy(corpus: TokenCorpus) -> float:
+def unigram_entropy(
+    counts: Array,  # (V,), how often each token occurs
+) -> float:
     """Return the loss, in nats, of a model that knows how often each token occurs and no more.
 
-    -Σ p log p over the corpus: about where a model stands that has not yet learned to look around.
+    -Σ p log p, with p = counts / Σ counts; a token that never occurs adds 0.  It is about where a
+    model stands that has not yet learned to look around.
     """
-    counts = corpus.token_counts()
     p = counts[counts > 0] / counts.sum()
     return float(-(p * np.log(p)).sum())
 

@@ -4,8 +4,8 @@
 # *30 minutes.  Before it: lessons 1, 2 and 3.*
 #
 # A BERT has two layer normalisations in every layer, and one on its embeddings.  Each is five
-# lines of code.  Its backward is the first one in this course in which a number reaches the loss
-# by several paths, and the one that home-made BERTs get wrong most often.
+# lines of code.  Its backward is the first one in this course in which one number of a row moves
+# all outputs of that row, by three routes, and the one that home-made BERTs get wrong most often.
 #
 # You will write the forward, then the backward.  To check what you wrote, in a terminal:
 #
@@ -33,13 +33,15 @@ from minibert.course import check, picture
 # | normalised | x̂ = (x - μ) · rstd | (..., C) |
 # | output | y = γ x̂ + β | (..., C) |
 #
-# γ (called `weight`) and β (called `bias`) have the shape `(C,)` and are learned.  Every x̂ has
-# mean 0 and variance 1; γ and β then give each column the scale and the shift that it needs.
+# γ (called `weight` in code) and β (`bias`) have the shape `(C,)` and are learned; dγ is `dweight`
+# and dβ is `dbias`.  Every row of x̂ has mean 0 and, but for ε, variance 1; γ and β then give each
+# column the scale and the shift that it needs.
 #
 # Three details, each of which some article has wrong:
 #
 # - The variance divides by C, **not by C - 1**.  This is no estimate of anything; it is a rule.
-# - ε stands **inside** the root.  BERT's ε is 1e-12: outside the root it would vanish in rounding.
+# - ε stands **inside** the root.  BERT's ε is 1e-12, and matters where a row is constant: σ is 0
+#   there, rstd is 10⁶, and with ε outside the root it would be 10¹².
 # - The means run over the **columns** of one row, `axis=-1`.  Over the rows it would be batch
 #   normalisation, and a sentence's vectors would depend on its neighbours in the batch.
 #
@@ -53,7 +55,7 @@ from minibert.course import check, picture
 
 
 # %%
-def layernorm_forward(x, weight, bias, eps):  # x (..., C), weight (C,), bias (C,), a number
+def layernorm_forward(x, weight, bias, eps):  # x (..., C), weight (C,), bias (C,), eps a number
     # >>> edit between the marks
     raise NotImplementedError
     # <<<
@@ -77,29 +79,41 @@ layernorm_forward = check(layernorm_forward)
 # Given is dy, the loss's gradient at y, of y's shape.  Wanted are dx, dγ and dβ.
 #
 # **The easy part.**  y = γ x̂ + β, in every row with the same γ and β.  What is used in many rows
-# gets the sum of their gradients (as the bias did in lesson 2):
+# gets the sum of their gradients (as the bias did in lesson 2).  The rows are all axes but the
+# last: `dy.reshape(-1, C)`, with C = `dy.shape[-1]`, makes one axis of them.
 #
 #     dγ = Σ_rows dy · x̂        dβ = Σ_rows dy        dx̂ = dy · γ
 #
 # **The part with three paths.**  Move one x_i of a row a little.  All C numbers x̂_j of that row
-# move:
+# move.  Each is a product, x̂_j = (x_j - μ) · rstd, and by the product rule the first factor's
+# movement counts times rstd, the second's times (x_j - μ):
 #
-# 1. x̂_i moves, because it is x_i's own: by rstd.
-# 2. all x̂_j move, because the mean moves by 1/C: by - rstd / C.
-# 3. all x̂_j move, because the variance moves: how much?
+# 1. x_i itself moves.  It is in the first factor of x̂_i alone: rstd.
+# 2. μ moves by 1/C.  It is in the first factor of all x̂_j: - rstd / C.
+# 3. rstd moves.  It is the second factor of all x̂_j: by how much?
 #
-# For the third, take the derivative of rstd = (σ² + ε)^(-1/2).  The variance's is
-# ∂σ²/∂x_i = 2 (x_i - μ) / C (the mean's own movement cancels: deviations add up to 0).  So
+# For the third, begin with the variance.  1[i=j] means: 1 if i = j, else 0.
+#
+#     ∂σ²/∂x_i  =  2/C · Σ_j (x_j - μ) (1[i=j] - 1/C)
+#               =  2/C · (x_i - μ)  -  2/C² · Σ_j (x_j - μ)
+#               =  2/C · (x_i - μ)                               as deviations add up to 0
+#
+# Then rstd = (σ² + ε)^(-1/2).  At the end (x_i - μ) · rstd is x̂_i:
 #
 #     ∂rstd/∂x_i  =  -½ (σ² + ε)^(-3/2) · 2 (x_i - μ) / C
 #                 =  - rstd³ (x_i - μ) / C
 #                 =  - rstd² x̂_i / C
 #
-# and x̂_j = (x_j - μ) · rstd moves by (x_j - μ) times that, which is - rstd x̂_j x̂_i / C.  Together:
+# times (x_j - μ), and as (x_j - μ) · rstd is x̂_j, that is - rstd x̂_j x̂_i / C.  Together:
 #
 #     ∂x̂_j/∂x_i  =  rstd (1[i=j] - 1/C - x̂_i x̂_j / C)
 #
-# Now send dx̂ back: dx_i = Σ_j dx̂_j ∂x̂_j/∂x_i.  A sum over j divided by C is a mean:
+# Now send dx̂ back, over all j that x_i moves:
+#
+#     dx_i  =  Σ_j dx̂_j ∂x̂_j/∂x_i
+#           =  rstd (dx̂_i  -  1/C · Σ_j dx̂_j  -  x̂_i · 1/C · Σ_j dx̂_j x̂_j)
+#
+# A sum over j divided by C is a mean, and x̂_i does not depend on j, so it stays outside:
 #
 #     dx  =  rstd (dx̂ - m(dx̂) - x̂ m(dx̂ x̂))
 #
@@ -118,7 +132,7 @@ layernorm_forward = check(layernorm_forward)
 
 
 # %%
-def layernorm_backward(dy, x_hat, rstd, weight):
+def layernorm_backward(dy, x_hat, rstd, weight):  # (..., C), (..., C), (..., 1), (C,)
     # >>> edit between the marks
     raise NotImplementedError
     # <<<
@@ -151,17 +165,18 @@ layernorm_backward = check(layernorm_backward)
 
 # %%
 generator = np.random.default_rng(0)
-C = 40
-x = generator.normal(size=(1, C))
-_, x_hat, rstd = layernorm_forward(x, np.ones(C), np.zeros(C), 1e-12)
-dy = 0.8 + 0.9 * x_hat + 0.5 * generator.normal(size=(1, C))
-dx, _, _ = layernorm_backward(dy, x_hat, rstd, np.ones(C))
+width = 40
+x = generator.normal(size=(1, width))
+_, x_hat, rstd = layernorm_forward(x, np.ones(width), np.zeros(width), 1e-12)
+dy = 0.8 + 0.9 * x_hat + 0.5 * generator.normal(size=(1, width))
+dx, _, _ = layernorm_backward(dy, x_hat, rstd, np.ones(width))
+left_over = dx / rstd  # so that both have one scale
 
 with picture("05_layernorm.png", 7, 3.2) as figure:
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     for axes, gradient, title in (
         (left, dy, "dy, as it arrives"),
-        (right, dx / rstd, "what passes"),
+        (right, left_over, "what passes"),
     ):
         axes.axhline(0, color="#999999", linewidth=1)
         axes.plot(x_hat[0], gradient[0], "o", color="#0072B2")
@@ -169,8 +184,10 @@ with picture("05_layernorm.png", 7, 3.2) as figure:
         axes.set_xlabel("normalised x̂")
     left.set_ylabel("gradient")
 
-print(f"along all ones: {dy.mean():6.3f} before, {dx.mean():6.3f} after")
-print(f"along x̂:        {(dy * x_hat).mean():6.3f} before, {(dx * x_hat).mean():6.3f} after")
+print(f"along all ones: {dy.mean():.3f} before, {abs(left_over.mean()):.3f} after")
+print(
+    f"along x̂:        {(dy * x_hat).mean():.3f} before, {abs((left_over * x_hat).mean()):.3f} after"
+)
 
 # %% [markdown]
 # On the left the gradient has a level and a slope; on the right both are gone.
@@ -181,9 +198,10 @@ print(f"along x̂:        {(dy * x_hat).mean():6.3f} before, {(dx * x_hat).mean(
 # the loss `y.sum()`?
 #
 # <details><summary>Answer</summary>
-# It is 0: all ones is the very direction that is removed.  So with that loss *any* backward that
-# returns 0, or something times 0, passes the test.  This is why the checks of this course draw
-# the upstream gradient at random.
+# It is 0: all ones is the very direction that is removed.  So with that loss, and γ as it is in a
+# fresh model, a backward without its variance term passes the test as well, and so does one with
+# that term's sign turned: m(dx̂ x̂) = m(x̂) = 0.  This is why the checks of this course draw the
+# upstream gradient and γ at random.
 # </details>
 #
 # minibert's own: `minibert lesson show 05`, or the file `minibert/layers/layernorm.py`.

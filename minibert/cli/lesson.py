@@ -110,6 +110,8 @@ def check(
                 show_verdict(verdict)
             if not all(verdict.passed for verdict in verdicts):
                 print(f"Stuck?  minibert lesson hint {each.label}")
+            elif name is None and any(other.number == each.number + 1 for other in all_lessons()):
+                print(f"Next: minibert lesson start {each.number + 1:02d}")
     if not all(verdict.passed for verdicts in found.values() for verdict in verdicts):
         sys.exit(FAILED)
 

@@ -30,6 +30,7 @@ class Verdict:
     exercise: Exercise
     passed: bool = True
     written: bool = True
+    formed: bool = True  # the results have the shapes and dtypes that they should have
     lines: list[str] = field(default_factory=list)
     diagnoses: list[str] = field(default_factory=list)  # titles
 
@@ -100,6 +101,7 @@ def check_calls(verdict: Verdict, function: Callable[..., Any]) -> None:
             return
         right = exercise.call(exercise.answer, cast(case.arguments, dtype))
         if (problem := form_problem(exercise, result, right)) is not None:
+            verdict.formed = False
             verdict.wrong("shapes and dtypes", *problem)
             return
         changed = [
@@ -212,7 +214,7 @@ def check_differences(verdict: Verdict, function: Callable[..., Any]) -> None:
     try:
         check_gradients(case.loss, tensors)
     except GradCheckError as error:
-        verdict.wrong("finite differences", str(error))
+        verdict.wrong("finite differences", str(error).replace("the gradient of ", "", 1))
         return
     verdict.ok("finite differences", f"{', '.join(tensors)} to nine digits")
 
@@ -236,20 +238,20 @@ def find_mistakes(verdict: Verdict, function: Callable[..., Any]) -> None:
             return
         right = exercise.call(exercise.answer, case.arguments)
         trials.append(Trial(case.arguments, given, right))
+    unknown: list[str] = []
     for name in exercise.all_outputs:
         off = [t for t in trials if name in wrong_outputs(exercise, t.given, t.right)]
         if not off:
             continue
         found = diagnose(exercise, off, name)
         if found is None:
-            worst = off[0]
-            verdict.lines.append(
-                f"  {name}: not a mistake I know.  "
-                + worst_place(name, worst.given[name], worst.right[name])
-            )
+            worst = worst_place(name, off[0].given[name], off[0].right[name])
+            unknown.append(f"  {name}: not a mistake I know.  {worst}")
         elif found.title not in verdict.diagnoses:
             verdict.diagnoses.append(found.title)
             verdict.lines += [f"  What it is: {found.title}.", f"  {found.why}"]
+    if not verdict.diagnoses and verdict.formed:  # else it may follow from what was said
+        verdict.lines += unknown
 
 
 def wrong_outputs(exercise: Exercise, given: Outputs, right: Outputs) -> list[str]:

@@ -56,6 +56,7 @@ def test_both_kinds_of_batches_have_all_rows_full(
     assert widths == sorted(widths)
 
 
+@pytest.mark.slow
 def test_last_epoch_counts_where_nothing_else_decides(
     short: None, small_bert: Path, task_data: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_limits_are_those_of_the_whole_recipe(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_task_without_torch(
     here: None, short: None, small_bert: Path, task_data: Path, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -80,6 +80,11 @@ FORWARD = Exercise(
             forward_with(lambda c, eps: 1 / np.sqrt(mean(c * c))),
         ),
         Slip(
+            "the variance is not squared",
+            "it is the mean of the squared deviations; the deviations themselves add up to 0.",
+            forward_with(lambda c, eps: 1 / np.sqrt(mean(c) + eps)),
+        ),
+        Slip(
             "the root is missing",
             "divide by the deviation, not by the variance.",
             forward_with(lambda c, eps: 1 / (mean(c * c) + eps)),
@@ -137,7 +142,7 @@ def backward_by_hand() -> Case:
     return backward_case(
         np.array([[[1.0, 3.0, 5.0]]]),
         np.array([1.0, 2.0, 1.0]),
-        np.array([[[1.0, 0.0, 0.0]]]),
+        np.array([[[0.0, 1.0, 2.0]]]),
         1e-12,
     )
 
@@ -231,6 +236,33 @@ BACKWARD = Exercise(
                         - xh * (dy * w * xh).sum(-1, keepdims=True)
                     )
                 )
+            ),
+        ),
+        Slip(
+            "dy stands for dx̂ in the second mean",
+            "γ belongs into both means: begin with dx̂ = dy γ, and never use dy again for dx.",
+            dx_with(lambda dy, xh, r, w: r * (dy * w - mean(dy * w) - xh * mean(dy * xh))),
+        ),
+        Slip(
+            "dy stands for dx̂ in the first mean",
+            "γ belongs into both means: begin with dx̂ = dy γ, and never use dy again for dx.",
+            dx_with(lambda dy, xh, r, w: r * (dy * w - mean(dy) - xh * mean(dy * w * xh))),
+        ),
+        Slip(
+            "rstd multiplies the first term only",
+            "it stands in front of the whole bracket.",
+            dx_with(lambda dy, xh, r, w: r * dy * w - mean(dy * w) - xh * mean(dy * w * xh)),
+        ),
+        Slip(
+            "x̂ stands inside the second mean twice",
+            "the mean is of dx̂ x̂; the other x̂ is this column's own, and stays outside.",
+            dx_with(lambda dy, xh, r, w: r * (dy * w - mean(dy * w) - mean(dy * w * xh * xh))),
+        ),
+        Slip(
+            "only x_i's way to its own x̂_i is there",
+            "x_i moves all columns of its row, through the mean and the deviation: sum over j.",
+            dx_with(
+                lambda dy, xh, r, w: r * dy * w * (1 - 1 / dy.shape[-1] - xh * xh / dy.shape[-1])
             ),
         ),
         Slip(

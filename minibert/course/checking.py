@@ -284,8 +284,10 @@ def cast(arguments: dict[str, Any], dtype: Any) -> dict[str, Any]:
 
 
 def unchanged(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+    if is_numeric(one) and is_numeric(other):
         return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
     return one is other or one == other
 
 

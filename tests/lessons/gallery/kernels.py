@@ -1,0 +1,2 @@
+TITLES: dict[str, str] = {}
+"""The gallery has backwards only, and no kernel is one of its places."""

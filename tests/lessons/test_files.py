@@ -63,6 +63,7 @@ def test_it_runs_as_a_script(lesson: Lesson, tmp_path: Path) -> None:
         assert f"{exercise.name}: not right yet" in result.stdout
 
 
+@pytest.mark.slow
 @each
 def test_it_runs_as_a_notebook(
     lesson: Lesson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,7 @@
 # are new: gradients go to *some* rows of an array, a row may be read twice, and one table of
 # weights is used in two places of the model.
 #
-# You will write three backwards.  To check what you wrote, in a terminal:
+# You will write two backwards, and put a third together from parts.  To check, in a terminal:
 #
 #     minibert lesson check 13
 #
@@ -21,6 +21,7 @@ from minibert import BertConfig, BertForPreTraining
 from minibert.course import check, picture
 from minibert.data.batches import PretrainingBatch
 from minibert.keys import Key
+from minibert.layers.embedding import lookup_backward
 
 # %% [markdown]
 # ## What the heads are
@@ -174,32 +175,17 @@ take_rows_backward = check(take_rows_backward)
 #     input_ids = [2 0 2]   dembedded = [10 20 40]   embedding:   [20   0  50]
 #                                                    dE:          [21  -3  52]
 #
-# You may call your first blank; lesson 8 has the embedding's part.
-#
-# ## Third blank: the tied table
-
+# Try it on paper before you read on.  In code there is nothing new: your first blank gives the
+# decoder's part, lesson 8's backward the embedding's, and the two are added.
 
 # %%
-def tied_table_backward(dloss, dlogits, x, table, dembedded, input_ids):
-    # >>> edit between the marks
-    raise NotImplementedError
-    # <<<
-    return dtable  # (V, C)
-
-
-# %%
-tied_table_backward = check(tied_table_backward)
+dlogits, x = np.array([[0.25, -0.75, 0.5]]), np.array([[4.0]])
+input_ids, dembedded = np.array([[2, 0, 2]]), np.array([[[10.0], [20.0], [40.0]]])
+_, decoder, _ = vocab_cross_entropy_backward(1.0, dlogits, x, np.zeros((3, 1)))
+embedding = lookup_backward(dembedded, input_ids, 3)
+print("dE:", (decoder + embedding)[:, 0])
 
 # %% [markdown]
-# <details><summary>NotImplementedError, though I wrote the line</summary>
-# You call your first blank, which is still empty.
-# </details>
-#
-# <details><summary>Half of my rows are wrong</summary>
-# Which ones?  Rows of tokens that stand in the text lack the embedding's part.  If all are wrong,
-# the decoder's is missing, or dloss in it.
-# </details>
-#
 # ## What the two gradients look like
 #
 # A real, if tiny, BERT, and one step back.  The whole gradient of E comes from the model; the

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from minibert.course.exercises import exercises_of
+from minibert.course.exercise import Exercise
+from minibert.course.exercises import all_exercises, exercises_of
 from minibert.course.lessons import CLOSE, OPEN, Lesson, all_lessons, functions_in
 
 LESSONS = all_lessons()
@@ -40,6 +44,23 @@ def test_every_exercise_has_a_blank_with_marks(lesson: Lesson) -> None:
     functions = functions_in(lesson.path)
     assert all(name in functions for name in names)
     assert all(re.search(rf"\bcheck\({name}\)", text) for name in names)
+
+
+@pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
+def test_an_answer_is_short(exercise: Exercise) -> None:
+    """Without docstring, comments and the return, which the lesson has outside the marks."""
+    source = textwrap.dedent(inspect.getsource(exercise.answer))
+    [function] = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    body = [
+        node
+        for node in function.body
+        if not isinstance(node, ast.Return)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
+    lines = source.splitlines()[body[0].lineno - 1 : body[-1].end_lineno] if body else []
+    code = [line for line in lines if line.strip() and not line.strip().startswith("#")]
+    assert len(code) <= LONGEST_ANSWER
 
 
 @each

@@ -18,12 +18,12 @@ import transformers
 from torch.nn.functional import cross_entropy, mse_loss
 
 from minibert.arrays import IGNORED, Array
+from minibert.checkpoint.names import TASK_HEADS
 from minibert.config import FineTuneConfig
 from minibert.models.classifier import TaskBatch
 from minibert.tasks.base import Task, TaskModel
 from minibert.tasks.predict import predict
 from minibert.training.finetune import Preparation
-from minibert.training.finetune_loop import HEADS
 from minibert.training.schedule import warmup_linear
 
 CLASSES = {
@@ -61,7 +61,7 @@ class TaskTwin:
         parameters = dict(self.model.named_parameters())
         with torch.no_grad():
             for parameter in model.params:
-                if parameter.name.startswith(HEADS):
+                if parameter.name.startswith(TASK_HEADS):
                     parameters[parameter.name].copy_(torch.from_numpy(parameter.value))
 
     def output(self, batch: TaskBatch) -> Any:

@@ -45,6 +45,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
+def is_free(folder: Path) -> bool:
+    """Return whether a folder is not there yet, or empty."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
 def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk; only POSIX systems can, and need to."""
     if os.name != "posix":

@@ -13,13 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-HEADS = (
-    "bert.pooler.",
-    "cls.predictions.",
-    "cls.seq_relationship.",
-    "classifier.",
-    "qa_outputs.",
-)
+TASK_HEADS = ("classifier.", "qa_outputs.")
+"""What fine-tuning adds: nothing of it is there before."""
+
+HEADS = ("bert.pooler.", "cls.predictions.", "cls.seq_relationship.", *TASK_HEADS)
 """What a checkpoint may have more or less of, because it was trained for something else."""
 
 CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids")

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from minibert.checkpoint.names import bare, canonical, group, heads_among
+from minibert.checkpoint.names import TASK_HEADS, bare, canonical, group, heads_among
 from minibert.checkpoint.stored import StoredWeights, listing, open_weights
 from minibert.checkpoint.tensors import Tensor
 from minibert.keys import Key
@@ -170,7 +170,7 @@ def equal(first: Tensor, second: Tensor) -> bool:
 
 def remedies(missing: list[str], foreign: list[str], reshaped: list[str]) -> str:
     """Return the ways out: of heads that are missing, foreign, or of another shape."""
-    if {"classifier.", "qa_outputs."}.intersection(reshaped):
+    if set(TASK_HEADS).intersection(reshaped):
         return ANOTHER_HEAD
     ways = ["take config.json and the weights from one BERT"]
     if missing:

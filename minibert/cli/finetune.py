@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from minibert.cli.errors import INTERRUPTED
-from minibert.cli.launch import check_place, compile_kernels
+from minibert.cli.launch import check_place, compile_kernels, next_free_run
 from minibert.cli.options import (
     Backend,
     BackendFlag,
@@ -26,11 +26,14 @@ from minibert.cli.options import (
     PrecisionFlag,
     TextColumn,
     ThreadsFlag,
+    flag,
     limit_threads,
     ops_name,
+    typed,
 )
 from minibert.cli.screen import duration, print_json, print_table, progress
 from minibert.config import FineTuneConfig
+from minibert.files import is_free
 
 if TYPE_CHECKING:
     from minibert.cli.screen import Progress
@@ -58,10 +61,6 @@ class ClassWeights(StrEnum):
 class Compare(StrEnum):
     pair = "pair"
     cosine = "cosine"
-
-
-def flag(name: str, panel: str, help: str, **more: Any) -> Any:
-    return typer.Option(name, rich_help_panel=panel, help=help, **more)
 
 
 def finetune(
@@ -199,7 +198,7 @@ def finetune(
     config = FineTuneConfig(**{f.name: context.params[f.name] for f in fields(FineTuneConfig)})
     settings = task_settings(context)
     refuse_for_folders(context)
-    folder = out or next_free_folder(task.value)
+    folder = out or next_free_run(f"{task.value}-")
     check_place(folder)
     refuse_used(folder)
     from minibert.tasks.base import Columns
@@ -265,11 +264,6 @@ def refuse_for_folders(context: typer.Context) -> None:
                 f"--{name} is for fresh models, a folder has its own: leave it out, or give "
                 "--model fresh"
             )
-
-
-def typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 class Watcher:
@@ -357,16 +351,16 @@ def report(
 ) -> None:
     """Print what came of it: dev scores, their median and spread over seeds, test scores."""
     metric = prepared.task.metric
-    bests = [history.best for history in histories if history.best is not None]
-    values = [best.scores[metric] for best in bests]
-    best = max(bests, key=lambda epoch: epoch.scores[metric])
-    winner = bests.index(best)
+    found = {first_seed + n: h.best for n, h in enumerate(histories) if h.best is not None}
+    values = {seed: epoch.scores[metric] for seed, epoch in found.items()}
+    winner = max(values, key=values.__getitem__)
+    best = found[winner]
     if json:
         print_json(
             {
                 "folder": str(folder),
                 "dev": best.scores,
-                "dev_by_seed": {str(first_seed + n): value for n, value in enumerate(values)},
+                "dev_by_seed": {str(seed): value for seed, value in values.items()},
                 "test": test_scores,
                 "seconds": sum(epoch.seconds for h in histories for epoch in h.epochs),
             }
@@ -377,12 +371,14 @@ def report(
         rows.append(
             (
                 f"{metric} over {len(values)} seeds",
-                f"median {statistics.median(values):.4f}, {min(values):.4f} to {max(values):.4f}",
+                f"median {statistics.median(values.values()):.4f}, "
+                f"{min(values.values()):.4f} to {max(values.values()):.4f}",
             )
         )
     rows += [("test " + name, f"{value:.4f}") for name, value in (test_scores or {}).items()]
-    seed = f", seed {first_seed + winner}" if len(histories) > 1 else ""
-    rows.append(("best epoch", f"{best.number} of {len(histories[winner].epochs)}{seed}"))
+    seed = f", seed {winner}" if len(histories) > 1 else ""
+    epochs = len(histories[winner - first_seed].epochs)
+    rows.append(("best epoch", f"{best.number} of {epochs}{seed}"))
     rows.append(("model", str(folder)))
     print()
     print_table(("", ""), rows)
@@ -399,17 +395,7 @@ EXAMPLES = {
 }
 
 
-def next_free_folder(task: str) -> Path:
-    """Return runs/TASK-1, or the first number above all that exist."""
-    taken = [
-        int(path.name.rpartition("-")[2])
-        for path in Path("runs").glob(f"{task}-*")
-        if path.name.rpartition("-")[2].isdecimal()
-    ]
-    return Path("runs", f"{task}-{max(taken, default=0) + 1}")
-
-
 def refuse_used(folder: Path) -> None:
     """Raise ValueError where a folder holds something already."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_free(folder):
         raise ValueError(f"{folder} exists already: choose another --out")

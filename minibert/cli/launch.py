@@ -142,10 +142,11 @@ def print_result(run: Run, last_eval: dict[str, Any] | None) -> None:
     print(f'    minibert fill {run.folder} "The [MASK] statement is used to exit a loop."')
 
 
-def next_free_run() -> Path:
-    """Return runs/1, or the first number above all that exist."""
-    taken = [int(path.name) for path in RUNS.glob("*") if path.name.isdecimal()]
-    return RUNS / str(max(taken, default=0) + 1)
+def next_free_run(prefix: str = "") -> Path:
+    """Return runs/1, or the first number above all that exist; with a prefix runs/PREFIX1."""
+    names = [path.name.removeprefix(prefix) for path in RUNS.glob(f"{prefix}*")]
+    taken = [int(name) for name in names if name.isdecimal()]
+    return RUNS / f"{prefix}{max(taken, default=0) + 1}"
 
 
 def latest_run() -> Path:

@@ -53,6 +53,17 @@ ThreadsFlag: TypeAlias = Annotated[
 ]  # fmt: skip
 
 
+def flag(name: str, panel: str, help: str, **more: Any) -> Any:
+    """Return an option that stands in a panel of the command's help."""
+    return typer.Option(name, rich_help_panel=panel, help=help, **more)
+
+
+def typed(context: typer.Context, name: str) -> bool:
+    """Return whether a flag was given on the command line, and did not just keep its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def column_option(names: tuple[str, str], help: str) -> Any:
     return typer.Option(
         *names, metavar="NAME", show_default=False, rich_help_panel="Files", help=help

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,17 +26,15 @@ from minibert.cli.options import (
     Precision,
     PrecisionFlag,
     ThreadsFlag,
+    flag,
     limit_threads,
     ops_name,
+    typed,
 )
 from minibert.config import TrainConfig
 
 DEFAULT = TrainConfig(minutes=DEFAULT_MINUTES)
 RUN, MODEL, STEPS, TASKS, WATCH = "Run", "Model", "Optimisation", "Tasks", "Watching"
-
-
-def flag(name: str, panel: str, help: str, **more: Any) -> Any:
-    return typer.Option(name, rich_help_panel=panel, help=help, **more)
 
 
 def pretrain(
@@ -183,8 +181,6 @@ KEPT = ("resume", "out", "backend", "matmul", "precision", "threads")
 def refuse_other_flags(context: typer.Context) -> None:
     """Raise ValueError if a flag was typed that a resumed run would have to ignore."""
     for name in context.params:
-        source = context.get_parameter_source(name)
-        typed = source is not None and source.name == "COMMANDLINE"
-        if typed and name not in KEPT:
+        if typed(context, name) and name not in KEPT:
             what = "FILES" if name == "files" else "--" + name.replace("_", "-")
             raise ValueError(f"--resume goes on as the run began: leave out {what}")

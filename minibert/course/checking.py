@@ -52,9 +52,13 @@ class Verdict:
                 self.exercise.call(slip.wrong, case.arguments)
             except Exception as known:
                 if (type(known), str(known)) == (type(error), str(error)):
-                    self.diagnoses.append(slip.title)
-                    self.lines += [f"  What it is: {slip.title}.", f"  {slip.why}"]
+                    self.named(slip.title, slip.why)
                     return
+
+    def named(self, title: str, why: str) -> None:
+        """Say which mistake it is."""
+        self.diagnoses.append(title)
+        self.lines += [f"  What it is: {title}.", f"  {why}"]
 
     def wrong(self, what: str, remark: str, *more: str) -> None:
         self.passed = False
@@ -248,8 +252,7 @@ def find_mistakes(verdict: Verdict, function: Callable[..., Any]) -> None:
             worst = worst_place(name, off[0].given[name], off[0].right[name])
             unknown.append(f"  {name}: not a mistake I know.  {worst}")
         elif found.title not in verdict.diagnoses:
-            verdict.diagnoses.append(found.title)
-            verdict.lines += [f"  What it is: {found.title}.", f"  {found.why}"]
+            verdict.named(found.title, found.why)
     if not verdict.diagnoses and verdict.formed:  # else it may follow from what was said
         verdict.lines += unknown
 

@@ -128,10 +128,10 @@ def single_precision(exercise: Exercise, trials: Sequence[Trial], name: str) -> 
 
 def slip(exercise: Exercise, trials: Sequence[Trial], name: str) -> Explanations:
     for known in exercise.slips:
+        predicted = (exercise.call(known.wrong, trial.arguments)[name] for trial in trials)
         if all(
-            same(t.given[name], predicted(exercise, known.wrong, t)[name])
-            and not same(t.right[name], predicted(exercise, known.wrong, t)[name])
-            for t in trials
+            same(trial.given[name], value) and not same(trial.right[name], value)
+            for trial, value in zip(trials, predicted, strict=True)
         ):
             yield Diagnosis(known.title, known.why)
 
@@ -191,9 +191,7 @@ def permuted_blocks(exercise: Exercise, trials: Sequence[Trial], name: str) -> E
         given, right = np.asarray(trial.given[name]), np.asarray(trial.right[name])
         if not heads or given.shape != right.shape or right.shape[-1] % heads:
             return
-        mine = given.reshape(*given.shape[:-1], heads, -1)
-        theirs = right.reshape(*right.shape[:-1], heads, -1)
-        if sorted_columns(mine) != sorted_columns(theirs):
+        if sorted_numbers(given) != sorted_numbers(right):
             return
     yield Diagnosis(
         f"{name} has the right numbers in the wrong columns",
@@ -202,8 +200,8 @@ def permuted_blocks(exercise: Exercise, trials: Sequence[Trial], name: str) -> E
     )
 
 
-def sorted_columns(blocks: Array) -> list[float]:
-    return np.sort(np.round(np.asarray(blocks, np.float64), 9), axis=None).tolist()
+def sorted_numbers(x: Array) -> list[float]:
+    return np.sort(np.round(np.asarray(x, np.float64), 9), axis=None).tolist()
 
 
 BY_NUMBERS = (
@@ -218,10 +216,6 @@ BY_NUMBERS = (
     permuted_blocks,
 )
 """In the order of asking: what is special to the exercise goes before what may happen anywhere."""
-
-
-def predicted(exercise: Exercise, wrong: Callable[..., Any], trial: Trial) -> Outputs:
-    return exercise.call(wrong, trial.arguments)
 
 
 def fitted_factor(given: Any, right: Any) -> float | None:

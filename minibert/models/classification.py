@@ -22,7 +22,13 @@ from minibert.layers.cross_entropy import (
 )
 from minibert.layers.squared_error import squared_error_backward, squared_error_forward
 from minibert.models.bert import Bert, BertCache
-from minibert.models.classifier import Classifier, ClassifierCache, TaskBatch, TaskOutput
+from minibert.models.classifier import (
+    Classifier,
+    ClassifierCache,
+    TaskBatch,
+    TaskOutput,
+    class_weights_for,
+)
 from minibert.models.labels import labels_json
 from minibert.ops import get_ops
 from minibert.params import ParamStore
@@ -70,9 +76,7 @@ class BertForSequenceClassification:
             self.ops,
         )
         self.params.allocate()
-        given = np.ones(len(self.labels)) if class_weights is None else class_weights
-        self.class_weights = np.asarray(given, self.params.dtype)
-        check_shape("class_weights", self.class_weights, (len(self.labels),))
+        self.class_weights = class_weights_for(self.labels, class_weights, dtype)
         self.unit = 1.0
 
     def to_json(self) -> dict[str, Any]:

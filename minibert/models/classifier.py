@@ -5,9 +5,12 @@ Source: Devlin et al., BERT (2019), section 4: the only new parameters are those
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minibert.arrays import Array
+import numpy as np
+
+from minibert.arrays import Array, check_shape
 from minibert.keys import Key
 from minibert.layers.linear import Linear, LinearCache
 from minibert.params import Scope
@@ -30,6 +33,15 @@ class TaskOutput(NamedTuple):
     loss: float  # a sum
     weight: float  # what to divide it by: rows, or their weights; over micro-batches both add up
     logits: Array
+
+
+def class_weights_for(
+    labels: Sequence[str], given: Sequence[float] | None, dtype: Any
+) -> Array:  # (K,)
+    """Return what a row of each class counts for, all alike if not given; checks their number."""
+    weights = np.asarray(np.ones(len(labels)) if given is None else given, dtype)
+    check_shape("class_weights", weights, (len(labels),))
+    return weights
 
 
 class ClassifierCache(NamedTuple):

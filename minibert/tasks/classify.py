@@ -15,7 +15,8 @@ from minibert.layers.softmax import softmax_forward
 from minibert.models.classification import BertForSequenceClassification
 from minibert.models.classifier import TaskBatch
 from minibert.scores import accuracy, macro_f1
-from minibert.tasks.base import Columns, Task, check_length, in_order, two_texts, warn_of_cuts
+from minibert.tasks.base import Columns, in_order, two_texts, warn_of_cuts
+from minibert.tasks.labelled import LabelledTask
 from minibert.tasks.rows import Row, Tokens, pad_rows
 from minibert.tokenizer import Tokenizer
 
@@ -31,27 +32,12 @@ class Classified(NamedTuple):
     probabilities: dict[str, float]
 
 
-class Classify(Task):
-    """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP] → a class.
-
-    ``balanced`` lets all classes count alike in the loss, however many rows each has.
-    """
+class Classify(LabelledTask):
+    """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP] → a class."""
 
     name: ClassVar[str] = "classify"
     metric: ClassVar[str] = "accuracy"
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        max_length: int = 128,
-        labels: Sequence[str] = (),
-        balanced: bool = False,
-    ) -> None:
-        check_length(max_length, 5, "[CLS] a [SEP] b [SEP]")
-        self.tokenizer, self.max_length, self.labels = tokenizer, max_length, tuple(labels)
-        self.numbers = {label: number for number, label in enumerate(self.labels)}
-        self.balanced = balanced
-        self.class_weights: list[float] | None = None
+    shortest = 5, "[CLS] a [SEP] b [SEP]"
 
     def fitted(self, examples: Sequence[TextExample]) -> Classify:
         found = [example.label for example in examples if example.label is not None]
@@ -61,10 +47,7 @@ class Classify(Task):
                 f"all {len(found):,} training rows have the same label ({', '.join(labels)}): to "
                 "tell classes apart a model must see at least two"
             )
-        task = Classify(self.tokenizer, self.max_length, labels, self.balanced)
-        if self.balanced:
-            task.class_weights = balanced_weights([task.numbers[x] for x in found], len(labels))
-        return task
+        return self.with_labels(labels, found)
 
     def read(self, path: Path, columns: Columns, *, known: bool = True) -> list[TextExample]:
         examples = read_texts(
@@ -130,9 +113,6 @@ class Classify(Task):
             "lower --learning-rate, raise --warmup, or try another --seed"
         )
 
-    def settings(self) -> dict[str, Any]:
-        return {"max_length": self.max_length}
-
 
 def encode(
     tokenizer: Tokenizer, text: str, pair: str | None, max_length: int
@@ -143,16 +123,3 @@ def encode(
     if cut:
         encoding = tokenizer.encode(text, pair, max_length=max_length)
     return Tokens(encoding.ids, encoding.token_type_ids), cut
-
-
-def balanced_weights(labels: Sequence[int], classes: int) -> list[float]:
-    """Return N / (K n_k) for each class k: then all classes count alike in the loss.
-
-    Source: King and Zeng, Logistic Regression in Rare Events Data (2001), section 4; the formula
-    is scikit-learn's "balanced".
-
-    >>> balanced_weights([0, 0, 0, 1], 2)
-    [0.6666666666666666, 2.0]
-    """
-    counts = np.maximum(np.bincount(labels, minlength=classes), 1)
-    return (len(labels) / (classes * counts)).tolist()

@@ -22,10 +22,9 @@ from minibert.models.classifier import TaskBatch
 from minibert.models.tagging import BertForTokenClassification
 from minibert.scores import Entity, entity_scores
 from minibert.scores.entities import entities
-from minibert.tasks.base import Columns, Task, check_length, refuse_columns
-from minibert.tasks.classify import balanced_weights
+from minibert.tasks.base import Columns, refuse_columns
+from minibert.tasks.labelled import LabelledTask
 from minibert.tasks.rows import Row, Tokens, pad_rows
-from minibert.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from minibert.ops import Ops
@@ -43,36 +42,18 @@ class Tagged(NamedTuple):
     entities: list[Entity]
 
 
-class Tag(Task):
-    """[CLS] words [SEP] → a tag for each word; ``balanced`` as in ``Classify``."""
+class Tag(LabelledTask):
+    """[CLS] words [SEP] → a tag for each word."""
 
     name: ClassVar[str] = "tag"
     metric: ClassVar[str] = "f1"
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        max_length: int = 128,
-        labels: Sequence[str] = (),
-        balanced: bool = False,
-    ) -> None:
-        check_length(max_length, 3, "[CLS] word [SEP]")
-        self.tokenizer, self.max_length, self.labels = tokenizer, max_length, tuple(labels)
-        self.numbers = {label: number for number, label in enumerate(self.labels)}
-        self.balanced = balanced
-        self.class_weights: list[float] | None = None
+    shortest = 3, "[CLS] word [SEP]"
 
     def fitted(self, examples: Sequence[TaggedExample]) -> Tag:
         found = [tag for example in examples for tag in example.tags or ()]
         if not set(found) - {"O"}:
             raise ValueError(f"all words of the {len(examples):,} training rows have the tag O")
-        task = Tag(
-            self.tokenizer, self.max_length, ("O", *sorted(set(found) - {"O"})), self.balanced
-        )
-        if self.balanced:
-            numbers = [task.numbers[tag] for tag in found]
-            task.class_weights = balanced_weights(numbers, len(task.labels))
-        return task
+        return self.with_labels(("O", *sorted(set(found) - {"O"})), found)
 
     def read(self, path: Path, columns: Columns, *, known: bool = True) -> list[TaggedExample]:
         refuse_columns(columns)
@@ -170,9 +151,6 @@ class Tag(Task):
             [example.tags or [] for example in examples],
         )
         return {"f1": found.f1, "precision": found.precision, "recall": found.recall}
-
-    def settings(self) -> dict[str, Any]:
-        return {"max_length": self.max_length}
 
 
 def words_of(given: Any, place: int) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.checkpoint.huggingface import load_config
+from minibert.checkpoint.names import TASK_HEADS
 from minibert.checkpoint.weights import load_weights
 from minibert.config import BertConfig, FineTuneConfig, initial_std
 from minibert.data.tasks import QuestionExample, TaggedExample
@@ -19,9 +20,9 @@ from minibert.models.labels import read_labels
 from minibert.tasks.augment import augmented
 from minibert.tasks.base import ANY_COLUMNS, Columns, Task, TaskModel
 from minibert.tasks.finetuned import TASKS, FineTuned, task_name
-from minibert.tokenizer import Tokenizer, Vocabulary, train_vocabulary
+from minibert.tasks.labelled import LabelledTask
+from minibert.tokenizer import SPECIAL_TOKENS, Tokenizer, Vocabulary, train_vocabulary
 from minibert.training.finetune_loop import (
-    HEADS,
     Epoch,
     FineTuneWatcher,
     History,
@@ -180,11 +181,11 @@ def prepare(
                 start.folder,
                 missing_heads="initialize",
                 foreign_heads="drop",
-                redraw=() if has_same_head(start.folder, task) else HEADS,
+                redraw=() if has_same_head(start.folder, task) else TASK_HEADS,
                 key=key,
                 std=config.initializer_range,
             )
-            fresh = not set(loaded.drawn).isdisjoint(HEADS)
+            fresh = not set(loaded.drawn).isdisjoint(TASK_HEADS)
         task.prepare(model, fresh=fresh)
         return model
 
@@ -262,8 +263,7 @@ def has_same_head(folder: Path, task: Task) -> bool:
             return False
     except ValueError:
         return False  # not fine-tuned for any
-    labels = getattr(task, "labels", None)
-    return labels is None or read_labels(raw) == labels
+    return not isinstance(task, LabelledTask) or read_labels(raw) == task.labels
 
 
 def fresh_config(start: Start) -> BertConfig:
@@ -294,4 +294,4 @@ def texts(examples: Sequence[Any]) -> Iterator[str]:
 
 def placeholder() -> Tokenizer:
     """Return a tokenizer of nothing, for a task whose own is learned from its texts."""
-    return Tokenizer(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    return Tokenizer(Vocabulary(SPECIAL_TOKENS))

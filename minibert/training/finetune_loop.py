@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from minibert.checkpoint.names import TASK_HEADS
 from minibert.config import BertConfig, FineTuneConfig
 from minibert.keys import Key
 from minibert.params import Parameter
@@ -24,8 +25,6 @@ from minibert.tasks.rows import Row, shuffled_batches
 from minibert.training.adamw import AdamW
 from minibert.training.loop import check_finite, stop_signals
 from minibert.training.schedule import warmup_linear
-
-HEADS = ("classifier.", "qa_outputs.")
 
 
 class Epoch(NamedTuple):
@@ -206,7 +205,7 @@ def rate_factors(task: Task, model: TaskModel, config: FineTuneConfig) -> dict[s
             return config.layer_decay ** (L + 1)
         if name.startswith("bert.encoder.layer."):
             return config.layer_decay ** (L - int(name.split(".")[3]))
-        return task.head_rate if name.startswith(HEADS) else 1.0
+        return task.head_rate if name.startswith(TASK_HEADS) else 1.0
 
     return {parameter.name: factor(parameter) for parameter in model.params}
 

@@ -30,6 +30,7 @@ from minibert.data.batches import BatchSource, PretrainingBatch
 from minibert.data.cache import cached_corpus, source_facts
 from minibert.data.corpus import TokenCorpus
 from minibert.data.vocabulary import cached_vocabulary
+from minibert.files import is_free
 from minibert.keys import Key
 from minibert.models.pretraining import BertForPreTraining
 from minibert.tokenizer import Tokenizer, Vocabulary
@@ -251,7 +252,7 @@ def unigram_entropy(
 
 def check_new_folder(folder: Path) -> None:
     """Raise ValueError unless ``folder`` is free to become a run's."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_free(folder):
         raise ValueError(
             f"{folder} exists already: choose another --out, or go on with it by --resume"
         )

@@ -12,12 +12,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from minibert.cli.finetune import finetune
 from minibert.config import FineTuneConfig
 from minibert.tasks.finetuned import load_finetuned
+from minibert.training import finetune as training
+from minibert.training.loop import DivergedError
 
 from ..tasks.common import FILES, write_lines
 from .conftest import Command, Result, assert_refused
@@ -169,6 +172,29 @@ def test_divergence_is_one_line(cli: Command, bert: Path, tmp_path: Path) -> Non
     assert "is not finite" in result.err.splitlines()[-1]
     assert "--learning-rate" in result.err.splitlines()[-1]
     assert "Traceback" not in result.err
+
+
+def test_a_seed_that_diverges_does_not_take_the_others_along(
+    cli: Command, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And every score keeps its own seed."""
+    original = training.train_seed
+
+    def train_seed(prepared: Any, config: Any, *rest: Any, **more: Any) -> Any:
+        if config.seed == 5:
+            raise DivergedError("step 1: the loss is not finite")
+        return original(prepared, config, *rest, **more)
+
+    monkeypatch.setattr(training, "train_seed", train_seed)
+    flags = ("--train", FILES["classify"](tmp_path), *QUICK, "--epochs", "2", "--seeds", "3")
+    shown = cli("finetune", "classify", "--model", bert, *flags, "--seed", "5", "--out", "shown")
+    assert shown.status == 0
+    assert "seed 5: step 1: the loss is not finite" in shown.err
+    told = cli("finetune", "classify", "--model", bert, *flags, "--seed", "5", "--json")
+    scores = json.loads(told.out)["dev_by_seed"]
+    assert list(scores) == ["6", "7"]
+    winner = max(scores, key=scores.__getitem__)
+    assert f"of 2, seed {winner}\n" in shown.out
 
 
 # --- refusals

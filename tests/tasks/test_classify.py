@@ -10,7 +10,8 @@ import pytest
 
 from minibert.data.tasks import TextExample
 from minibert.tasks.base import ANY_COLUMNS, in_order
-from minibert.tasks.classify import Classified, Classify, balanced_weights
+from minibert.tasks.classify import Classified, Classify
+from minibert.tasks.labelled import balanced_weights
 
 from .common import TOKENIZER, config, write_lines
 

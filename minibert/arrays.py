@@ -37,6 +37,8 @@ def check_shape(name: str, array: Array, expected: tuple[int | None, ...]) -> No
     """Raise ValueError unless ``array`` has the ``expected`` shape; None stands for any size."""
     check_array(name, array)
     shape = array.shape
+    if shape == expected:  # mostly; what follows takes longer
+        return
     if len(shape) != len(expected) or any(
         want is not None and have != want for have, want in zip(shape, expected, strict=True)
     ):
@@ -49,7 +51,7 @@ def check_ids(name: str, ids: Array, upper: int, *, ignored: bool = False) -> No
     check_array(name, ids)
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {ids.dtype}, expected integers: use .astype(np.int32)")
-    if ids.size == 0:
+    if ids.size == 0 or (ids.min() >= 0 and ids.max() < upper):
         return
     wrong = (ids < 0) | (ids >= upper)
     if ignored:

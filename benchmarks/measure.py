@@ -47,6 +47,10 @@ KERNEL_CHOICE = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 it."""
 LONG = 0.5
 """Seconds from which one call is a turn by itself."""
+REST = 0.1
+"""Seconds before a turn in which nothing runs: OpenBLAS's threads, and those of OpenMP in other
+programs, spin on for up to some thirty milliseconds after their last product, and would take a core
+from whoever comes next."""
 BUSY = 0.3
 """Cores kept busy by others from which figures are not to be trusted."""
 SHORTFALL, NOT_FIT = 1, 2  # exit statuses
@@ -142,10 +146,11 @@ def perform(calls: Calls, timed: bool, name: str, arguments: tuple[Any, ...]) ->
 def turn(call: Callable[[], Any], at_least: float = 0.0) -> float:
     """Return the mean seconds of a call over a turn that takes ``at_least`` so long.
 
-    The first call is left out: it brings the data back into the caches, and meets threads of the
-    program before, which spin for some milliseconds until they sleep.  A long call does not feel
-    that, and is a turn by itself.
+    The threads of the program before get time to fall asleep.  The first call is left out: it
+    wakes our own, and brings the data back into the caches.  A long call does not feel that, and is
+    a turn by itself.
     """
+    sleep(REST)
     start = perf_counter()
     call()
     if (first := perf_counter() - start) >= LONG:

@@ -155,7 +155,7 @@ class TrainConfig:
     minutes: float | None = None
     batch_size: int = 32
     accumulation: int = 1
-    max_length: int = 64
+    max_length: int = 96
     learning_rate: float = 2e-3
     warmup: float = 0.05
     weight_decay: float = 0.01

@@ -1,7 +1,10 @@
-"""What tests of several folders share: random numbers, and inputs in another dtype."""
+"""What several test files share: random numbers, inputs in another dtype, another Python."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,3 +26,11 @@ def copies(inputs: Mapping[str, Any], dtype: Any = np.float64) -> dict[str, Any]
         else value
         for name, value in inputs.items()
     }
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python of its own, with some environment variables set."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False, env={**os.environ, **environment},
+    )  # fmt: skip

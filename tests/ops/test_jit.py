@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from minibert.ops.cpu import jit
+from tests.common import run_python
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,44 @@ def test_without_a_compiler_kernels_are_python_with_the_arithmetic_of_machine_co
     wrapped, infinite = wrap(np.uint32(2**31 + 3), np.float32(1))  # neither warns
     assert wrapped == 6
     assert infinite == np.inf
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ("+avx2,+avx512f,+fma", "+avx2,+avx512f,+fma,-prefer-256-bit"),
+        ("+avx2,-avx512f,+fma", "+avx2,-avx512f,+fma"),
+        ("+neon", "+neon"),
+        ("", ""),
+    ],
+)
+def test_plain_loops_get_the_whole_of_wide_registers(features, expected) -> None:
+    assert jit.widened(features) == expected
+
+
+FEATURES = (
+    "from numba.core.registry import cpu_target; from numba.core import config; "
+    "features = cpu_target.target_context.codegen().magic_tuple()[2]; "
+)
+
+
+def test_the_compiler_is_set_up_before_the_first_kernel() -> None:
+    code = (
+        f"from minibert.ops.cpu import jit; {FEATURES}"
+        "print(features == jit.widened(jit.get_host_cpu_features()), config.CPU_FEATURES)"
+    )
+    assert run_python(code).stdout == "True None\n"
+
+
+def test_a_compiler_that_has_started_stays_as_it_is() -> None:
+    code = (
+        "import numba; numba.njit(lambda x: x); import minibert.ops.cpu.jit; "
+        f"{FEATURES}print('prefer' in features)"
+    )
+    assert run_python(code, NUMBA_DISABLE_JIT="0").stdout == "False\n"
+
+
+def test_a_processor_that_the_user_names_is_taken() -> None:
+    code = f"import minibert.ops.cpu.jit; {FEATURES}print(features)"
+    result = run_python(code, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="+avx2,+avx512f")
+    assert result.stdout == "+avx2,+avx512f\n", result.stderr

@@ -3,8 +3,6 @@
 import math
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from minibert.ops import Ops, cpu
 from minibert.ops.cpu import jit
 from minibert.ops.cpu.warmup import HELPERS_SHARE, example_calls, warmup
 from minibert.ops.cpu.warmup import main as compile_named
+from tests.common import run_python
 
 
 def results(threads: int) -> list[bytes]:
@@ -177,13 +176,6 @@ def test_small_work_is_done_by_one_thread() -> None:
         cpu.threads.launch(lambda: seen.append(numba.get_num_threads()), work)
     assert seen == [1, before]
     assert numba.get_num_threads() == before
-
-
-def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=False, env={**os.environ, **environment},
-    )  # fmt: skip
 
 
 def test_machine_code_goes_to_the_chosen_folder(tmp_path: Path) -> None:

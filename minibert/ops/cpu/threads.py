@@ -11,7 +11,6 @@ from typing import Any
 
 import numba
 
-
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
 """How OpenMP's threads wait for the next kernel: they spin for a fifth to half of a millisecond,
 since a step's next kernel mostly comes sooner, and then sleep.

@@ -1,7 +1,9 @@
 """The numba backend, with matrix products of bfloat16 numbers, summed in float32.
 
-A bfloat16 is a float32 without its last 16 bits: the same range, 8 bits of precision.  Some
-processors multiply pairs of them twice as fast (AVX512_BF16), and they take half the memory.  Only
+A bfloat16 is a float32 without its last 16 bits: the same range, 8 bits of precision.  It takes
+half the memory, and one instruction (AVX512_BF16) multiplies pairs of them: on AMD's processors
+twice as many in a time, on Intel's no more, so that rounding makes a step of "mini" a third longer
+there; what would be faster, its matrix unit (AMX), is not used here.  Only
 the operands of linear layers and of the vocabulary's scores are rounded, each time they are
 multiplied.  Weights, moments, sums, attention, LayerNorm, softmax and loss stay in float32, so
 small steps are not lost in large weights.

@@ -17,6 +17,9 @@ from minibert.ops.cpu.threads import launch, threads_for
 from minibert.ops.cpu.vectors import MR, tile_width
 from minibert.ops.update import NOISE
 
+LONG = 2
+"""Columns for each row from which a matrix is long; 5 rounds break even at 1.5."""
+
 
 @kernel
 def normalise(x):  # (M, N), changed
@@ -32,37 +35,74 @@ def normalise(x):  # (M, N), changed
 
 
 @kernel
-def newton_schulz(x, gram, square, y, a, b, c, iterations, zeros, packed_a, packed_b, edge):
-    """x, y (M, N), M <= N; gram, square (M, M); x is changed, and all others are memory."""
-    M, N = x.shape
-    zero, yes, no = np.int64(0), M >= 0, M < 0  # bare, a constant would be compiled for anew
-    normalise(x)
+def multiply(a, b, transpose_b, c, room):
+    """Write A B or A Bᵀ to C, on this thread."""
+    zeros, packed_a, packed_b, edge = room
+    no = c.shape[0] < 0  # bare, a constant would be compiled for anew
+    multiply_rectangle(
+        a, no, b, transpose_b, zeros, no, c, np.int64(0), c.shape[0], np.int64(0), c.shape[1],
+        packed_a, packed_b, edge,
+    )  # fmt: skip
+
+
+@kernel
+def step_of(gram, polynomial, coefficients, room):
+    """Write a I + b A + c A² for A = gram, both (M, M)."""
+    a, b, c = coefficients
+    multiply(gram, gram, gram.shape[0] < 0, polynomial, room)
+    for i in range(gram.shape[0]):
+        for j in range(gram.shape[0]):
+            polynomial[i, j] = b * gram[i, j] + c * polynomial[i, j]
+        polynomial[i, i] += a
+
+
+@kernel
+def newton_schulz(x, squares, y, coefficients, iterations, room):
+    """Make x (M, N) orthogonal, round after round; squares (M, M) and y (M, N) are memory."""
+    gram, polynomial = squares[0], squares[1]
+    yes, no = x.shape[0] >= 0, x.shape[0] < 0
     for _ in range(iterations):
-        multiply_rectangle(
-            x, no, x, yes, zeros, no, gram, zero, M, zero, M, packed_a, packed_b, edge
-        )
-        multiply_rectangle(
-            gram, no, gram, no, zeros, no, square, zero, M, zero, M, packed_a, packed_b, edge
-        )
-        for i in range(M):
-            for j in range(M):
-                square[i, j] = b * gram[i, j] + c * square[i, j]
-            square[i, i] += a
-        multiply_rectangle(
-            square, no, x, no, zeros, no, y, zero, M, zero, N, packed_a, packed_b, edge
-        )
+        multiply(x, x, yes, gram, room)
+        step_of(gram, polynomial, coefficients, room)
+        multiply(polynomial, x, no, y, room)
         x[:] = y
 
 
+@kernel
+def newton_schulz_of_long(x, squares, y, coefficients, iterations, room):
+    """Do the same for a long x, at least one round, reading it twice and not twice in each round.
+
+    A round multiplies x by a polynomial P of its Gram matrix G = X Xᵀ.  What x is multiplied by in
+    the end is the product of all P; and since polynomials of G commute, the next G is P G P.
+    """
+    gram, polynomial, product, spare = squares[0], squares[1], squares[2], squares[3]
+    yes, no = x.shape[0] >= 0, x.shape[0] < 0
+    multiply(x, x, yes, gram, room)
+    step_of(gram, product, coefficients, room)
+    polynomial[:] = product
+    for _ in range(iterations - 1):
+        multiply(gram, polynomial, no, spare, room)
+        multiply(polynomial, spare, no, gram, room)
+        step_of(gram, polynomial, coefficients, room)
+        multiply(polynomial, product, no, spare, room)
+        product[:] = spare
+    multiply(product, x, no, y, room)
+    x[:] = y
+
+
 @parallel
-def newton_schulz_all(x, grams, y, a, b, c, iterations, zeros, packed_a, packed_b, edge):
+def newton_schulz_all(x, squares, y, coefficients, iterations, zeros, packed_a, packed_b, edge):
     workers = y.shape[0]
     for worker in prange(workers):
+        room = zeros, packed_a[worker], packed_b[worker], edge[worker]
         for n in range(worker, x.shape[0], workers):
-            newton_schulz(
-                x[n], grams[worker, 0], grams[worker, 1], y[worker], a, b, c, iterations,
-                zeros, packed_a[worker], packed_b[worker], edge[worker],
-            )  # fmt: skip
+            normalise(x[n])
+            if iterations > 0 and x.shape[2] >= LONG * x.shape[1]:
+                newton_schulz_of_long(
+                    x[n], squares[worker], y[worker], coefficients, iterations, room
+                )
+            else:
+                newton_schulz(x[n], squares[worker], y[worker], coefficients, iterations, room)
 
 
 def orthogonalize(
@@ -79,8 +119,8 @@ def orthogonalize(
         deepest, highest = min(DEPTH, max(M, N)), min(BLOCK * MR, M)
         launch(
             newton_schulz_all, work,
-            x, empty((workers, 2, M, M), dtype), empty((workers, M, N), dtype),
-            *(dtype.type(number) for number in reference.NEWTON_SCHULZ), iterations,
+            x, empty((workers, 4, M, M), dtype), empty((workers, M, N), dtype),
+            tuple(dtype.type(number) for number in reference.NEWTON_SCHULZ), iterations,
             np.zeros(N + width, dtype),
             empty((workers, panels_size(highest, deepest, MR)), dtype),
             empty((workers, panels_size(min(CHUNK, N), deepest, width)), dtype),

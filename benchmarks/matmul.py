@@ -52,7 +52,7 @@ SHAPES = {  # M, K, N, and which operands are stored transposed
     "square   1024x1024x1024": (1024, 1024, 1024, ""),
 }
 CLOSE = 1e-5  # sums of up to 4,096 products, in another order
-TURN = 0.03  # seconds
+TURN = 0.1  # seconds
 
 
 def products(side: str) -> Calls:

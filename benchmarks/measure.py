@@ -51,6 +51,8 @@ REST = 0.1
 """Seconds before a turn in which nothing runs: OpenBLAS's threads, and those of OpenMP in other
 programs, spin on for up to some thirty milliseconds after their last product, and would take a core
 from whoever comes next."""
+WARM = 0.1
+"""Seconds at a turn's start that are not measured, or as long as is measured, if that is less."""
 BUSY = 0.3
 """Cores kept busy by others from which figures are not to be trusted."""
 SHORTFALL, NOT_FIT = 1, 2  # exit statuses
@@ -146,15 +148,19 @@ def perform(calls: Calls, timed: bool, name: str, arguments: tuple[Any, ...]) ->
 def turn(call: Callable[[], Any], at_least: float = 0.0) -> float:
     """Return the mean seconds of a call over a turn that takes ``at_least`` so long.
 
-    The threads of the program before get time to fall asleep.  The first call is left out: it
-    wakes our own, and brings the data back into the caches.  A long call does not feel that, and is
-    a turn by itself.
+    The threads of the program before get time to fall asleep.  Then ours get time to wake: for some
+    tens of milliseconds the system may leave two of them on one core; and the data has to come back
+    into the caches.  A long call does not feel that, and is a turn by itself.
     """
     sleep(REST)
     start = perf_counter()
-    call()
-    if (first := perf_counter() - start) >= LONG:
-        return first
+    while True:
+        before = perf_counter()
+        call()
+        if (first := perf_counter() - before) >= LONG:
+            return first
+        if perf_counter() - start >= min(WARM, at_least):
+            break
     start, count = perf_counter(), 0
     while count == 0 or perf_counter() - start < at_least:
         call()

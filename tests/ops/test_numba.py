@@ -91,7 +91,8 @@ def test_warmup_calls_every_operation() -> None:
     names = [name for name, _ in example_calls(np.dtype(np.float32))]
     assert [line.split()[1] for line in called] == [f"{i}/{len(names)}" for i in range(len(names))]
     assert sorted(line.split()[0] for line in called) == sorted(names)
-    assert set(HELPERS_SHARE) < set(names)
+    for beginning in HELPERS_SHARE:
+        assert any(name.startswith(beginning) for name in names)
     expected = {name for name in vars(Ops) if not name.startswith("_")} - {"name", "adamw"}
     assert set(names) == expected
 
@@ -122,7 +123,9 @@ def test_warmup_with_a_helper(tmp_path, monkeypatch) -> None:
     assert len(started) == 1
     assert started[0][1:4] == ["-m", "minibert.ops.cpu.warmup", "float32"]
     assert tuple(started[0][4:]) == HELPERS_SHARE
-    assert set(called[-len(HELPERS_SHARE) :]) == set(HELPERS_SHARE)
+    helped = [name.startswith(HELPERS_SHARE) for name in called]
+    assert helped == sorted(helped)
+    assert waited == []  # the second time there was no helper
 
     next(tmp_path.iterdir()).unlink()
 
@@ -136,10 +139,18 @@ def test_warmup_with_a_helper(tmp_path, monkeypatch) -> None:
 
 def test_the_helper_compiles_what_it_is_told(monkeypatch) -> None:
     called = []
-    for name in HELPERS_SHARE:
+    for name, _ in example_calls(np.dtype(np.float64)):
         monkeypatch.setattr(cpu, name, lambda *values, name=name: called.append((name, values)))
-    compile_named(["float64", "gelu_forward"])
-    assert [name for name, _ in called] == ["gelu_forward"]
+    compile_named(["float64", "gelu", "add_norm"])
+    assert sorted(name for name, _ in called) == [
+        "add_norm_backward",
+        "add_norm_forward",
+        "gelu_backward",
+        "gelu_forward",
+        "gelu_tanh_backward",
+        "gelu_tanh_forward",
+    ]
+    assert all(values[0].dtype == np.float64 for _, values in called)
     assert called[0][1][0].dtype == np.float64
 
 

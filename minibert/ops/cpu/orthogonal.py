@@ -46,63 +46,45 @@ def multiply(a, b, transpose_b, c, room):
 
 
 @kernel
-def step_of(gram, polynomial, coefficients, room):
-    """Write a I + b A + c A² for A = gram, both (M, M)."""
-    a, b, c = coefficients
-    multiply(gram, gram, gram.shape[0] < 0, polynomial, room)
-    for i in range(gram.shape[0]):
-        for j in range(gram.shape[0]):
-            polynomial[i, j] = b * gram[i, j] + c * polynomial[i, j]
-        polynomial[i, i] += a
+def newton_schulz(x, squares, y, coefficients, iterations, is_long, room):
+    """Make x (M, N) orthogonal, round after round; squares (4, M, M) and y (M, N) are memory.
 
-
-@kernel
-def newton_schulz(x, squares, y, coefficients, iterations, room):
-    """Make x (M, N) orthogonal, round after round; squares (M, M) and y (M, N) are memory."""
-    gram, polynomial = squares[0], squares[1]
-    yes, no = x.shape[0] >= 0, x.shape[0] < 0
-    for _ in range(iterations):
-        multiply(x, x, yes, gram, room)
-        step_of(gram, polynomial, coefficients, room)
-        multiply(polynomial, x, no, y, room)
-        x[:] = y
-
-
-@kernel
-def newton_schulz_of_long(x, squares, y, coefficients, iterations, room):
-    """Do the same for a long x, at least one round, reading it twice and not twice in each round.
-
-    A round multiplies x by a polynomial P of its Gram matrix G = X Xᵀ.  What x is multiplied by in
-    the end is the product of all P; and since polynomials of G commute, the next G is P G P.
+    A round multiplies x by a polynomial P of its Gram matrix G = X Xᵀ.  A long x is only read at
+    the start and at the end: what it has to be multiplied by is the product of all P, and since
+    polynomials of G commute, the next G is P G P.
     """
+    a, b, c = coefficients
     gram, polynomial, product, spare = squares[0], squares[1], squares[2], squares[3]
-    yes, no = x.shape[0] >= 0, x.shape[0] < 0
-    multiply(x, x, yes, gram, room)
-    step_of(gram, product, coefficients, room)
-    polynomial[:] = product
-    for _ in range(iterations - 1):
-        multiply(gram, polynomial, no, spare, room)
-        multiply(polynomial, spare, no, gram, room)
-        step_of(gram, polynomial, coefficients, room)
-        multiply(polynomial, product, no, spare, room)
-        product[:] = spare
-    multiply(product, x, no, y, room)
-    x[:] = y
+    M, yes, no = x.shape[0], x.shape[0] >= 0, x.shape[0] < 0
+    for n in range(iterations):
+        if n == 0 or not is_long:
+            multiply(x, x, yes, gram, room)
+        else:
+            multiply(gram, polynomial, no, spare, room)
+            multiply(polynomial, spare, no, gram, room)
+        multiply(gram, gram, no, polynomial, room)
+        for i in range(M):
+            for j in range(M):
+                polynomial[i, j] = b * gram[i, j] + c * polynomial[i, j]
+            polynomial[i, i] += a
+        if n > 0 and is_long:
+            multiply(polynomial, product, no, spare, room)
+            product[:] = spare
+        else:
+            product[:] = polynomial
+        if n == iterations - 1 or not is_long:
+            multiply(product, x, no, y, room)
+            x[:] = y
 
 
 @parallel
 def newton_schulz_all(x, squares, y, coefficients, iterations, zeros, packed_a, packed_b, edge):
-    workers = y.shape[0]
+    workers, is_long = y.shape[0], x.shape[2] >= LONG * x.shape[1]
     for worker in prange(workers):
         room = zeros, packed_a[worker], packed_b[worker], edge[worker]
         for n in range(worker, x.shape[0], workers):
             normalise(x[n])
-            if iterations > 0 and x.shape[2] >= LONG * x.shape[1]:
-                newton_schulz_of_long(
-                    x[n], squares[worker], y[worker], coefficients, iterations, room
-                )
-            else:
-                newton_schulz(x[n], squares[worker], y[worker], coefficients, iterations, room)
+            newton_schulz(x[n], squares[worker], y[worker], coefficients, iterations, is_long, room)
 
 
 def orthogonalize(

@@ -2,9 +2,10 @@
 
 A bfloat16 is a float32 without its last 16 bits: the same range, 8 bits of precision.  It takes
 half the memory, and one instruction (AVX512_BF16) multiplies pairs of them: on AMD's processors
-twice as many in a time, on Intel's no more, so that rounding makes a step of "mini" a third longer
-there; what would be faster, its matrix unit (AMX), is not used here.  Only
-the operands of linear layers and of the vocabulary's scores are rounded, each time they are
+twice as many in a time.  On Intel's it is no more, and as rounding takes time too, a step of "mini"
+is a third longer there; their matrix unit (AMX), which would be faster, is not used here.
+
+Only the operands of linear layers and of the vocabulary's scores are rounded, each time they are
 multiplied.  Weights, moments, sums, attention, LayerNorm, softmax and loss stay in float32, so
 small steps are not lost in large weights.
 

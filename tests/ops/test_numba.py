@@ -227,7 +227,14 @@ def test_starting_threads_leaves_the_environment_alone() -> None:
     assert run_python(code).stdout == "True\n"
 
 
-def test_a_policy_that_the_user_has_set_is_left_alone(monkeypatch) -> None:
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+@pytest.mark.parametrize(
+    ("name", "value"), [("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "7")]
+)
+def test_a_policy_that_the_user_has_set_is_left_alone(monkeypatch, name, value) -> None:
+    seen: list[dict[str, str]] = []
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr("numba.get_num_threads", lambda: seen.append(dict(os.environ)))
     cpu.threads.start_pool()
-    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
+    assert os.environ[name] == value
+    (during,) = seen
+    assert [during.get(n) for n in cpu.threads.WAITING if n != name] == [None]

@@ -12,7 +12,7 @@ from typing import Any
 import numba
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
-"""How OpenMP's threads wait for the next kernel: they spin for a fifth to half of a millisecond,
+"""How OpenMP's threads wait for the next kernel: they spin for a tenth of a millisecond or two,
 since a step's next kernel mostly comes sooner, and then sleep.
 
 Their habit is to spin on for many milliseconds.  Where other programs want the processor too, a

@@ -27,6 +27,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
 
+from minibert.ops.cpu.jit import settings
 from minibert.ops.cpu.vectors import (
     I64,
     MR,
@@ -34,7 +35,6 @@ from minibert.ops.cpu.vectors import (
     Emitter,
     element,
     same_real,
-    settings,
     tile_width,
 )  # fmt: skip
 

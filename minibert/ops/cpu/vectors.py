@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import extending, types
-from numba.core import cgutils, config
+from numba.core import cgutils
 from numba.core.registry import cpu_target
 
-settings: Any = config
+from minibert.ops.cpu.jit import settings  # it starts the compiler
+
 # Any: calls of an intrinsic do not pass the typing context, which type checkers cannot know
 intrinsic: Any = extending.intrinsic
 I32, I64 = ir.IntType(32), ir.IntType(64)

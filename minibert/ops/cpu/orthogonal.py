@@ -67,14 +67,17 @@ def newton_schulz(x, squares, y, coefficients, iterations, is_long, room):
             for j in range(M):
                 polynomial[i, j] = b * gram[i, j] + c * polynomial[i, j]
             polynomial[i, i] += a
-        if n > 0 and is_long:
+        if not is_long:
+            multiply(polynomial, x, no, y, room)
+            x[:] = y
+        elif n == 0:
+            product[:] = polynomial
+        else:
             multiply(polynomial, product, no, spare, room)
             product[:] = spare
-        else:
-            product[:] = polynomial
-        if n == iterations - 1 or not is_long:
-            multiply(product, x, no, y, room)
-            x[:] = y
+    if is_long and iterations > 0:
+        multiply(product, x, no, y, room)
+        x[:] = y
 
 
 @parallel

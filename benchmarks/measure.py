@@ -153,19 +153,18 @@ def turn(call: Callable[[], Any], at_least: float = 0.0) -> float:
     into the caches.  A long call does not feel that, and is a turn by itself.
     """
     sleep(REST)
-    start = perf_counter()
-    while True:
-        before = perf_counter()
-        call()
-        if (first := perf_counter() - before) >= LONG:
-            return first
-        if perf_counter() - start >= min(WARM, at_least):
-            break
-    start, count = perf_counter(), 0
-    while count == 0 or perf_counter() - start < at_least:
+    warm = mean_seconds(call, min(WARM, at_least))
+    return warm if warm >= LONG else mean_seconds(call, at_least)
+
+
+def mean_seconds(call: Callable[[], Any], at_least: float) -> float:
+    """Return the mean seconds of a call, made once or more, for ``at_least`` so long."""
+    start, count, passed = perf_counter(), 0, 0.0
+    while count == 0 or passed < at_least:
         call()
         count += 1
-    return (perf_counter() - start) / count
+        passed = perf_counter() - start
+    return passed / count
 
 
 def take_turns(

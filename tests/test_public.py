@@ -1,9 +1,7 @@
 """The public names: all there, and imported only when used."""
 
-import subprocess
-import sys
-
 import minibert
+from tests.common import run_python
 
 
 def test_every_public_name_resolves() -> None:
@@ -14,7 +12,5 @@ def test_every_public_name_resolves() -> None:
 
 def test_import_alone_loads_no_numpy() -> None:
     code = "import sys, minibert; print('numpy' in sys.modules, minibert.PRESETS['tiny'])"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout == "False (2, 128, 2)\n"
+    result = run_python(code)
+    assert result.stdout == "False (2, 128, 2)\n", result.stderr

@@ -1,12 +1,11 @@
 """Every backend exports what the protocol names, with the same parameters."""
 
 import inspect
-import subprocess
-import sys
 
 import pytest
 
 from minibert.ops import BACKENDS, Ops, get_ops
+from tests.common import run_python
 
 NAMES = sorted(name for name in vars(Ops) if not name.startswith("_") and name != "name")
 
@@ -47,7 +46,5 @@ def test_unknown_backend_is_refused() -> None:
 
 def test_numpy_backend_does_not_import_numba() -> None:
     code = "import sys, minibert.ops as o; o.get_ops('numpy'); print('numba' in sys.modules)"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout == "False\n"
+    result = run_python(code)
+    assert result.stdout == "False\n", result.stderr

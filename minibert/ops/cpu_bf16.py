@@ -21,6 +21,8 @@ import numpy as np
 from minibert.arrays import Array
 from minibert.ops import cpu
 from minibert.ops.cpu import *  # noqa: F403
+from minibert.ops.cpu import gemm_amx
+from minibert.ops.cpu.amx import has_matrix_unit
 from minibert.ops.cpu.cross_entropy import vocab_backward_by, vocab_forward_by
 from minibert.ops.cpu.gemm import matmul as exact_matmul
 from minibert.ops.cpu.gemm import product_of
@@ -43,6 +45,8 @@ def matmul(
     """Return A B + bias, with the operands' numbers rounded; of float64 operands, the exact one."""
     if a.dtype == np.float64:
         return exact_matmul(a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b)
+    if has_matrix_unit():
+        return gemm_amx.matmul(a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b)
     return product_of(
         pairs(a, across=transpose_a),
         pairs(b, across=not transpose_b),

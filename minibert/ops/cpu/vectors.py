@@ -43,10 +43,20 @@ def choose_shape(triple: str, features: str) -> TileShape:
     return TileShape(4, 2, 16, fused=False)
 
 
-def host_shape() -> TileShape:
+def host() -> tuple[str, str]:
+    """Return the triple and the features of the processor that numba compiles for."""
     context: Any = cpu_target.target_context
     triple, _, features = context.codegen().magic_tuple()
-    return choose_shape(triple, features)
+    return triple, features
+
+
+def host_shape() -> TileShape:
+    return choose_shape(*host())
+
+
+def host_features() -> set[str]:
+    """Return what the processor has, each with a plus sign before it."""
+    return set(host()[1].split(","))
 
 
 MR, NV, VECTOR, FUSED, PAIRS = host_shape()

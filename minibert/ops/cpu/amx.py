@@ -41,6 +41,7 @@ LINES = 2 * SIDE  # rows of A, and columns of B, that are multiplied at once
 STEP = 2 * SIDE  # numbers along k in a register
 SQUARE = SIDE * SIDE  # elements of a register
 ROW = 4 * SIDE  # bytes
+BYTE = ir.IntType(8)
 
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18  # numbers of Linux on x86-64
 # Palette 1, and for each register the bytes in a row and its rows (Intel, table "TILECFG")
@@ -76,11 +77,11 @@ class MatrixUnit:
         self.builder.call(function, arguments)
 
     def number(self, register: int) -> Any:
-        return ir.Constant(ir.IntType(8), register)
+        return ir.Constant(BYTE, register)
 
     def bytes_at(self, pointer: Any, elements: int) -> Any:
         place = self.builder.gep(pointer, [ir.Constant(I32, elements)])
-        return self.builder.bitcast(place, ir.IntType(8).as_pointer())
+        return self.builder.bitcast(place, BYTE.as_pointer())
 
     def load(self, register: int, pointer: Any, elements: int, row: Any) -> None:
         """Load a register from so many elements behind a pointer, its rows ``row`` bytes apart."""
@@ -93,13 +94,13 @@ class MatrixUnit:
         self.call("tdpbf16ps", *map(self.number, (c, a, b)))
 
     def configure(self) -> None:
-        kind, name = ir.ArrayType(ir.IntType(8), len(REGISTERS)), "minibert_amx_registers"
+        kind, name = ir.ArrayType(BYTE, len(REGISTERS)), "minibert_amx_registers"
         table: Any = self.builder.module.globals.get(name)
         if table is None:
             table = ir.GlobalVariable(self.builder.module, kind, name)
             table.linkage, table.global_constant = "internal", True
             table.initializer = ir.Constant(kind, bytearray(REGISTERS))
-        self.call("ldtilecfg", self.builder.bitcast(table, ir.IntType(8).as_pointer()))
+        self.call("ldtilecfg", self.builder.bitcast(table, BYTE.as_pointer()))
 
 
 def square_function(module: Any) -> Any:
@@ -120,14 +121,16 @@ def square_function(module: Any) -> Any:
     a, b, start, c, steps, start_row, c_row = function.args
     quarters = [(i, j) for i in range(2) for j in range(2)]
 
-    def corner(pointer: Any, row: Any, i: int) -> Any:
-        """Return the address of the first element of the upper or the lower half."""
-        whole = builder.ptrtoint(pointer, I64)
-        down = builder.mul(row, ir.Constant(I64, i * SIDE))
-        return builder.inttoptr(builder.add(whole, down), pointer.type)
+    def line(pointer: Any, row: Any, number: int) -> Any:
+        """Return the address of a line's first element, ``row`` bytes being between two."""
+        first = builder.bitcast(pointer, BYTE.as_pointer())
+        return builder.bitcast(emit.after(first, row, number), pointer.type)
 
+    for r in range(LINES):  # it will take a while until they are needed
+        for j in range(2):
+            emit.prefetch(builder.gep(line(c, c_row, r), [ir.Constant(I32, j * SIDE)]))
     for register, (i, j) in zip(C, quarters, strict=True):
-        unit.load(register, corner(start, start_row, i), j * SIDE, start_row)
+        unit.load(register, line(start, start_row, i * SIDE), j * SIDE, start_row)
 
     def step(values: list[Any]) -> list[Any]:
         a, b = values
@@ -141,7 +144,7 @@ def square_function(module: Any) -> Any:
 
     emit.repeat(steps, [a, b], step)
     for register, (i, j) in zip(C, quarters, strict=True):
-        unit.store(register, corner(c, c_row, i), j * SIDE, c_row)
+        unit.store(register, line(c, c_row, i * SIDE), j * SIDE, c_row)
     builder.ret_void()
     return function
 

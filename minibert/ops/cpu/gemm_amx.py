@@ -73,19 +73,24 @@ def turn_square(square, out, at):
 
 @kernel
 def pack(x, across, turned, first, count, k0, depth, packed, square):
-    """Round lines first … first + count - 1 of x, ``depth`` long, into panels of LINES lines."""
-    steps = (depth + STEP - 1) // STEP
-    for panel in range((count + LINES - 1) // LINES):
-        for step in range(steps):
-            for half in range(2):
-                at = ((panel * steps + step) * 2 + half) * SQUARE
-                line = panel * LINES + half * SIDE
-                k, left = k0 + step * STEP, depth - step * STEP
-                if turned:
-                    round_square(x, across, first + line, count - line, k, left, square, 0)
-                    turn_square(square, packed, at)
-                else:
-                    round_square(x, across, first + line, count - line, k, left, packed, at)
+    """Round lines first … first + count - 1 of x, ``depth`` long, into panels of LINES lines.
+
+    Panels come one after the other where lines are rows of x, and side by side where they are
+    columns: so memory is read in its own order.
+    """
+    steps, panels = (depth + STEP - 1) // STEP, (count + LINES - 1) // LINES
+    for number in range(steps * panels):
+        panel = number % panels if across else number // steps
+        step = number // panels if across else number % steps
+        for half in range(2):
+            at = ((panel * steps + step) * 2 + half) * SQUARE
+            line = panel * LINES + half * SIDE
+            k, left = k0 + step * STEP, depth - step * STEP
+            if turned:
+                round_square(x, across, first + line, count - line, k, left, square, 0)
+                turn_square(square, packed, at)
+            else:
+                round_square(x, across, first + line, count - line, k, left, packed, at)
 
 
 @kernel

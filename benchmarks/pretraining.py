@@ -3,8 +3,8 @@
 One step of pretraining, with everything that belongs to it: drawing the batch, forward, backward,
 clipping, AdamW.  The peers are PyTorch's BertForPreTraining as transformers has it ("stock"), which
 scores the vocabulary at every position, and what somebody who wants speed makes of the same parts
-("best effort", see twin.py); that one also compiled, if asked for, and in bfloat16 where the
-processor has instructions for it.
+("best effort", see twin.py); that one also compiled, if asked for.  Where the processor has
+instructions for bfloat16, both are raced with it, too, minibert as with --precision bf16.
 
 All get the same batches of 32 rows of 128 tokens, the same weights and the same rates, and dropout
 0.1.  PyTorch draws its dropout otherwise, so equality is checked without: two steps must have the
@@ -32,7 +32,6 @@ from measure import (
     Program,
     Ratio,
     check_equal,
-    cpu_facts,
     finish,
     need,
     new_parser,
@@ -48,6 +47,7 @@ from minibert.data.batches import BatchSource
 from minibert.data.corpus import TokenCorpus
 from minibert.keys import Key
 from minibert.models.pretraining import BertForPreTraining
+from minibert.ops.cpu import vectors
 from minibert.tokenizer import SPECIAL_TOKENS, Vocabulary
 from minibert.training.adamw import AdamW
 from minibert.training.loop import Position, training_step
@@ -56,11 +56,17 @@ from minibert.training.schedule import warmup_linear
 AT_LEAST = {  # tokens/s ÷ the peer's, for every vocabulary
     "best effort": {"tiny": 2.0, "mini": 2.0, "small": 2.0},
     "stock": {"tiny": 4.0, "mini": 3.0, "small": 2.5},
+    "compiled": {"tiny": 1.6, "mini": 1.8, "small": 1.8},
+    "bfloat16": {"tiny": 1.2, "mini": 1.2, "small": 1.1},
 }
+SHARE = {"tiny": 0.5, "mini": 0.6, "small": 0.7}  # of the products' peak, at least
+MEMORY = 0.8  # of the best effort's, at most
+OURS = {"minibert": "numba", "minibert bf16": "numba-bf16"}  # and the backend
+RIVAL = {"bfloat16": "minibert bf16"}  # of the others, it is "minibert"
 VOCABULARIES = (8192, 30522)
 DROPOUT = 0.1
 PROGRESS = 0.5  # of a run: decides the learning rate
-CLOSE = {"bfloat16": 2e-2}  # of the loss; for the others:
+CLOSE = {"bfloat16": 2e-2, "minibert bf16": 2e-2}  # of the loss; for the others:
 CLOSE_IN_FLOAT32 = 1e-4
 TURN = 1.0  # seconds
 OPTIONS: dict[str, dict[str, bool]] = {
@@ -78,7 +84,7 @@ class Setting(NamedTuple):
     length: int = 128
     width: int | None = None  # instead of the preset's; heads are 64 wide, as in all presets
 
-    def model(self, dropout: float) -> BertForPreTraining:
+    def model(self, dropout: float, backend: str = "numba") -> BertForPreTraining:
         changes: dict[str, Any] = {
             "vocab_size": self.vocab_size,
             "hidden_dropout_prob": dropout,
@@ -91,7 +97,7 @@ class Setting(NamedTuple):
                 "intermediate_size": 4 * self.width,
             }
         config = BertConfig.preset(self.preset, **changes)
-        model = BertForPreTraining(config)
+        model = BertForPreTraining(config, backend)
         model.initialize(Key(0).child("weights"))
         return model
 
@@ -129,8 +135,8 @@ class Setting(NamedTuple):
 class OurSteps:
     """minibert's training loop, one step after another."""
 
-    def __init__(self, setting: Setting, dropout: float) -> None:
-        model, config = setting.model(dropout), setting.training()
+    def __init__(self, setting: Setting, dropout: float, backend: str = "numba") -> None:
+        model, config = setting.model(dropout, backend), setting.training()
         self.run: Any = SimpleNamespace(
             config=config,
             model=model,
@@ -167,8 +173,8 @@ def program(setting: Setting, side: str) -> Calls:
     """Be one side of the race; the model that is timed is made when it is first asked for."""
 
     def make(dropout: float) -> OurSteps | TheirSteps:
-        if side == "minibert":
-            return OurSteps(setting, dropout)
+        if side in OURS:
+            return OurSteps(setting, dropout, OURS[side])
         return TheirSteps(setting, dropout, OPTIONS[side])
 
     def losses(dropout: float) -> list[float]:
@@ -180,7 +186,7 @@ def program(setting: Setting, side: str) -> Calls:
         "losses": losses,
         "prepare": lambda: [timed().step() for _ in range(2)],
         "step": lambda: timed().step(),
-        "peak": partial(product_rate, in_torch=side != "minibert"),
+        "peak": partial(product_rate, in_torch=side not in OURS),
         "memory": peak_memory,
     }
 
@@ -213,8 +219,9 @@ def useful_work(config: BertConfig, B: int, T: int, M: float) -> float:
     return 6 * ((config.num_hidden_layers - 1) * whole_layer + last_layer + heads)
 
 
-def has_bfloat16() -> bool:
-    return any(name in cpu_facts("flags").split() for name in ("avx512_bf16", "amx_bf16"))
+def sides_of(options: Any) -> list[str]:
+    sides = ["minibert", "best effort", "stock"] + ["compiled"] * options.compile
+    return sides + ["minibert bf16", "bfloat16"] * vectors.PAIRS
 
 
 def race(setting: Setting, sides: Sequence[str], options: Any) -> tuple[list[list[str]], list[Any]]:
@@ -229,30 +236,47 @@ def race(setting: Setting, sides: Sequence[str], options: Any) -> tuple[list[lis
         first = programs[side].result("prepare")[0]
         if first == ours[0]:
             raise SystemExit(f"{label}, {side}: the loss is the same with dropout as without")
-    found = take_turns(programs, "step", options.rounds, TURN)
+    seconds = take_turns(programs, "step", options.rounds, TURN)
     peak = max(side.result("peak") for side in programs.values())
     memory = {side: programs[side].result("memory") for side in sides}
     for side in programs.values():
         side.close()
+    return report(setting, label, Found(seconds, peak, memory))
 
+
+class Found(NamedTuple):
+    seconds: dict[str, list[float]]  # for a step, by side
+    peak: float  # FLOP/s
+    memory: dict[str, float]  # bytes, by side
+
+
+def report(setting: Setting, label: str, found: Found) -> tuple[list[list[str]], list[Figure]]:
     source = setting.source()
     masked = float(np.mean([len(source.batch(i).masked_positions) for i in range(8)]))
     tokens = setting.batch_size * setting.length
     work = useful_work(setting.model(0).config, setting.batch_size, setting.length, masked)
     rows, figures = [], []
-    for side in sides:
-        seconds = median(found[side])
-        ratio = Ratio.of(found[side], found["minibert"])
-        rows.append([
-            label, side, f"{tokens / seconds:,.0f}", f"{1e-9 * work / seconds:.0f}",
-            f"{work / seconds / peak:.0%}", f"{memory[side] / 1e6:,.0f}",
-            "" if side == "minibert" else str(ratio),
-        ])  # fmt: skip
+    for side, rounds in found.seconds.items():
+        seconds, share, ratio = median(rounds), "", ""
         figures.append(Figure(f"{label}: {side}, tokens/s", tokens / seconds))
-        if side != "minibert":
-            limit = AT_LEAST.get(side, {}).get(setting.preset)
-            figures.append(Figure(f"{label}: tokens/s ÷ {side}", ratio.median, at_least=limit))
-    figures.append(Figure(f"{label}: largest product rate, GFLOP/s", 1e-9 * peak))
+        if side not in (*RIVAL, *RIVAL.values()):  # the peak is one of float32
+            share = f"{work / seconds / found.peak:.0%}"
+        if side not in OURS:
+            rival = RIVAL.get(side, "minibert")
+            faster = Ratio.of(rounds, found.seconds[rival])
+            ratio, limit = str(faster), AT_LEAST[side].get(setting.preset)
+            figures.append(Figure(f"{label}: {rival} ÷ {side}, tokens/s", faster.median, limit))
+        rows.append([
+            label, side, f"{tokens / seconds:,.0f}", f"{1e-9 * work / seconds:.0f}", share,
+            f"{found.memory[side] / 1e6:,.0f}", ratio,
+        ])  # fmt: skip
+    share = work / median(found.seconds["minibert"]) / found.peak
+    memory = found.memory["minibert"] / found.memory["best effort"]
+    figures += [
+        Figure(f"{label}: largest product rate, GFLOP/s", 1e-9 * found.peak),
+        Figure(f"{label}: share of it in a step", share, at_least=SHARE.get(setting.preset)),
+        Figure(f"{label}: memory ÷ best effort", memory, at_most=MEMORY),
+    ]
     return rows, figures
 
 
@@ -269,8 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.rounds = options.rounds or (3 if options.quick else 5)
     presets = options.preset or (["tiny"] if options.quick else list(AT_LEAST["stock"]))
     vocabularies = options.vocab_size or VOCABULARIES[: 1 if options.quick else None]
-    sides = ["minibert", "best effort", "stock"]
-    sides += ["compiled"] * options.compile + ["bfloat16"] * has_bfloat16()
+    sides = sides_of(options)
     rows, figures = [], []
     for preset in presets:
         for vocab_size in vocabularies:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pretraining
 import pytest
 from measure import Figure
-from pretraining import Setting, program, useful_work
+from pretraining import OURS, Found, Setting, program, report, sides_of, useful_work
 
 from minibert.config import BertConfig
 
@@ -42,13 +44,56 @@ def test_width_can_be_chosen() -> None:
     )
 
 
-def test_our_side() -> None:
-    calls = program(SMALL, "minibert")
+@pytest.mark.parametrize("side", ["minibert", "minibert bf16"])
+def test_our_side(side: str) -> None:
+    calls = program(SMALL, side)
     losses, dropped = calls["losses"](0.0), calls["losses"](0.1)
     assert losses == calls["losses"](0.0)
     assert losses[0] != dropped[0]
     calls["step"]()
     assert calls["memory"]() > 0
+
+
+def test_report() -> None:
+    """A step of 2 s against 4 s; in bfloat16, 1 s against 1.5 s."""
+    seconds = {
+        "minibert": [2.0, 2.0], "best effort": [4.0, 4.0],
+        "minibert bf16": [1.0, 1.0], "bfloat16": [1.5, 1.5],
+    }  # fmt: skip
+    memory = dict(zip(seconds, (3e6, 4e6, 5e6, 6e6), strict=True))
+    masked = np.mean([len(SMALL.source().batch(i).masked_positions) for i in range(8)])
+    work = useful_work(SMALL.model(0).config, 4, 16, float(masked))
+    rows, figures = report(SMALL, "a", Found(seconds, work, memory))
+    found = {figure.name: figure for figure in figures}
+    assert found["a: minibert bf16, tokens/s"].value == 64
+    faster = {
+        "a: minibert ÷ best effort, tokens/s": 2,
+        "a: minibert bf16 ÷ bfloat16, tokens/s": 1.5,
+    }
+    for name, value in faster.items():
+        figure = found[f"a: {name}, tokens/s"]
+        assert (figure.value, figure.shortfall()) == (value, None)
+    assert found["a: share of it in a step"].value == 0.5
+    assert found["a: memory ÷ best effort"].shortfall() is None
+    assert [row[1] for row in rows] == list(seconds)
+    assert [row[4] for row in rows] == ["50%", "25%", "", ""]
+    seconds["minibert"], memory["minibert"] = [5.0, 5.0], 4e6
+    _, figures = report(SMALL, "a", Found(seconds, work, memory))
+    assert [figure.name for figure in figures if figure.shortfall()] == [
+        "a: minibert ÷ best effort, tokens/s",
+        "a: share of it in a step",
+        "a: memory ÷ best effort",
+    ]
+
+
+def test_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = ["minibert", "best effort", "stock"]
+    monkeypatch.setattr(pretraining.vectors, "PAIRS", False)
+    assert sides_of(SimpleNamespace(compile=False)) == plain
+    monkeypatch.setattr(pretraining.vectors, "PAIRS", True)
+    expected = [*plain, "compiled", "minibert bf16", "bfloat16"]
+    assert sides_of(SimpleNamespace(compile=True)) == expected
+    assert {*OURS, *pretraining.OPTIONS} == {*expected}
 
 
 def test_check(
@@ -82,11 +127,11 @@ def test_race(
 ) -> None:
     """Every kind of PyTorch has minibert's losses without dropout, and has dropout when timed."""
     monkeypatch.setattr(pretraining, "Setting", lambda *arguments: SMALL)
-    monkeypatch.setattr(pretraining, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(pretraining.vectors, "PAIRS", True)
     monkeypatch.setattr(pretraining, "product_rate", lambda in_torch: 1e9)
     assert pretraining.main(["--rounds", "1", "--preset", "tiny", "--vocab-size", "40"]) == 0
     out = capsys.readouterr().out
-    assert all(side in out for side in ("minibert", "best effort", "stock", "bfloat16"))
+    assert all(side in out for side in (*OURS, "best effort", "stock", "bfloat16"))
 
 
 @pytest.mark.parity

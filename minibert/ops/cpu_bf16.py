@@ -1,9 +1,10 @@
 """The numba backend, with matrix products of bfloat16 numbers, summed in float32.
 
 A bfloat16 is a float32 without its last 16 bits: the same range, 8 bits of precision.  It takes
-half the memory, and one instruction (AVX512_BF16) multiplies pairs of them: on AMD's processors
-twice as many in a time.  On Intel's it is no more, and as rounding takes time too, a step of "mini"
-is a third longer there; their matrix unit (AMX), which would be faster, is not used here.
+half the memory, and processors that know it multiply many at once.  Those with a matrix unit (AMX,
+Intel's since 2023) make products at three times float32's rate and more, and a step of "mini" in
+half the time; see ``gemm_amx``.  Others have one instruction for vectors of pairs (AVX512_BF16,
+AMD's since Zen 4), which does twice the work of float32's; see ``pairs``.
 
 Only the operands of linear layers and of the vocabulary's scores are rounded, each time they are
 multiplied.  Weights, moments, sums, attention, LayerNorm, softmax and loss stay in float32, so

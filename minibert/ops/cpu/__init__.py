@@ -2,8 +2,8 @@
 
 One file for each operation.  What they share: ``jit`` (how functions are compiled and where machine
 code is kept), ``threads`` (how many work), ``memory`` (where results lie), ``vectors``, ``tile``
-and ``gemm`` (the matrix product), ``pairs`` (of bfloat16, for another product) and ``elementary``
-(exp, the normal distribution, tanh, the dropout hash).
+and ``gemm`` (the matrix product), ``pairs``, ``amx`` and ``gemm_amx`` (products of bfloat16) and
+``elementary`` (exp, the normal distribution, tanh, the dropout hash).
 
 A public function checks its arguments in Python, makes room for its results and starts one kernel.
 Kernels see plain arrays only: contiguous, of one dtype, ids int32.

@@ -23,8 +23,6 @@ from minibert.cli.screen import on_terminal, print_json, print_rows, progress
 if TYPE_CHECKING:
     from minibert.tasks.finetuned import FineTuned
 
-PAIRED = ("similarity", "answer")
-
 
 def predict(
     folder: FineTunedFolder,
@@ -71,7 +69,7 @@ def predict(
         given = text if pair is None else (text, pair)
         inputs = lines() if text is None else {"": given}
         for place, texts in inputs.items():
-            check_input(texts, task.name, place)
+            check_input(texts, task.pairs, place)
         examples = task.examples(list(inputs.values()))
     with progress("predicting") as show:
         predictions = predict_examples(task, model.model, examples, show)
@@ -96,13 +94,13 @@ def lines() -> dict[str, Any]:
     return found
 
 
-def check_input(given: Any, task: str, place: str) -> None:
-    """Raise ValueError where a task is not given what it needs: one text, or two."""
+def check_input(given: Any, pairs: bool | None, place: str) -> None:
+    """Raise ValueError where a model that reads one text is given two, or the other way round."""
     paired = not isinstance(given, str)
-    if task in PAIRED and not paired:
+    if pairs is True and not paired:
         way = "put a tab between the two" if place else 'give the second with --pair "TEXT"'
         raise ValueError(f"{place}this model reads two texts: {way}")
-    if task == "tag" and paired:
+    if pairs is False and paired:
         way = "remove the tab" if place else "leave out --pair"
         raise ValueError(f"{place}this model reads one text: {way}")
     if paired and not all(map(str.strip, given)):

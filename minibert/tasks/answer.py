@@ -65,6 +65,7 @@ class Answer(Task):
 
     name: ClassVar[str] = "answer"
     metric: ClassVar[str] = "f1"
+    pairs = True
 
     def __init__(
         self,

@@ -62,6 +62,8 @@ class Task(ABC):
     metric: ClassVar[str]
     tokenizer: Tokenizer
     max_length: int
+    pairs: bool | None = None
+    """Whether an example is two texts; None where it may be either."""
     head_rate: float = 1.0
     """By what the learning rate of the head is multiplied."""
 
@@ -141,6 +143,13 @@ def refuse_columns(columns: Columns) -> None:
     """Raise ValueError where a task that reads no tables is told about columns."""
     if columns != ANY_COLUMNS:
         raise ValueError("columns are for tables, which this task does not read: leave them out")
+
+
+def one_text(given: Any, place: int) -> str:
+    """Return an input that must be a text; raises TypeError with its place where it is not."""
+    if isinstance(given, str):
+        return given
+    raise TypeError(f"inputs[{place}] is {given!r:.60}, expected one text")
 
 
 def two_texts(given: Any, place: int) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from minibert.layers.softmax import softmax_forward
 from minibert.models.classification import BertForSequenceClassification
 from minibert.models.classifier import TaskBatch
 from minibert.scores import accuracy, macro_f1
-from minibert.tasks.base import Columns, in_order, two_texts, warn_of_cuts
+from minibert.tasks.base import Columns, in_order, one_text, two_texts, warn_of_cuts
 from minibert.tasks.labelled import LabelledTask
 from minibert.tasks.rows import Row, Tokens, pad_rows
 from minibert.tokenizer import Tokenizer
@@ -33,11 +33,25 @@ class Classified(NamedTuple):
 
 
 class Classify(LabelledTask):
-    """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP] → a class."""
+    """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP] → a class.
+
+    Of the two the model has learned one, that of the training examples, and is given no other.
+    """
 
     name: ClassVar[str] = "classify"
     metric: ClassVar[str] = "accuracy"
     shortest = 5, "[CLS] a [SEP] b [SEP]"
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_length: int = 128,
+        labels: Sequence[str] = (),
+        balanced: bool = False,
+        pairs: bool | None = None,
+    ) -> None:
+        super().__init__(tokenizer, max_length, labels, balanced)
+        self.pairs = pairs
 
     def fitted(self, examples: Sequence[TextExample]) -> Classify:
         found = [example.label for example in examples if example.label is not None]
@@ -47,13 +61,22 @@ class Classify(LabelledTask):
                 f"all {len(found):,} training rows have the same label ({', '.join(labels)}): to "
                 "tell classes apart a model must see at least two"
             )
-        return self.with_labels(labels, found)
+        task = self.with_labels(labels, found)
+        paired = {example.pair is not None for example in examples}
+        task.pairs = paired.pop() if len(paired) == 1 else None
+        return task
 
     def read(self, path: Path, columns: Columns, *, known: bool = True) -> list[TextExample]:
         examples = read_texts(
             path, text=columns.text, pair=columns.pair, label=columns.label, labelled=known
         )
         for example in examples:
+            if self.pairs not in (None, example.pair is not None):
+                here, learned = ("one text", "pairs") if self.pairs else ("a pair", "single texts")
+                raise ValueError(
+                    f"{path}, row {example.row}: {here}, where the training rows were {learned}: "
+                    "name the columns with --text-column, --pair-column"
+                )
             if example.label is not None and self.labels and example.label not in self.numbers:
                 raise ValueError(
                     f"{path}, row {example.row}: the label {example.label!r} is not one of "
@@ -64,7 +87,8 @@ class Classify(LabelledTask):
     def examples(self, inputs: Sequence[Any]) -> list[TextExample]:
         examples = []
         for n, given in enumerate(inputs):
-            text, pair = (given, None) if isinstance(given, str) else two_texts(given, n)
+            single = isinstance(given, str) if self.pairs is None else not self.pairs
+            text, pair = (one_text(given, n), None) if single else two_texts(given, n)
             examples.append(TextExample(text, pair, None, n + 1))
         return examples
 
@@ -103,6 +127,9 @@ class Classify(LabelledTask):
         predicted = [prediction.label for prediction in predictions]
         right = [example.label for example in examples]
         return {"accuracy": accuracy(predicted, right), "macro_f1": macro_f1(predicted, right)}
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"pairs": self.pairs}
 
     def warning(self, predictions: Sequence[Classified]) -> str | None:
         labels = {prediction.label for prediction in predictions}

@@ -53,6 +53,7 @@ class Similarity(Task):
 
     name: ClassVar[str] = "similarity"
     metric: ClassVar[str] = "pearson"
+    pairs = True
 
     def __init__(
         self,

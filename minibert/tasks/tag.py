@@ -47,6 +47,7 @@ class Tag(LabelledTask):
 
     name: ClassVar[str] = "tag"
     metric: ClassVar[str] = "f1"
+    pairs = False
     shortest = 3, "[CLS] word [SEP]"
 
     def fitted(self, examples: Sequence[TaggedExample]) -> Tag:

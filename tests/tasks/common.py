@@ -109,7 +109,7 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "answer": questions,
 }
 INPUTS: dict[str, list[Any]] = {
-    "classify": ["the film was good .", "a poor film", ("very fine", "is it ?")],
+    "classify": ["the film was good .", "a poor film", "very fine"],
     "similarity": [("the film was good .", "a bad film"), ("a", "a")],
     "tag": ["Ada lives in Oslo.", ["Paul", "lives", "x"], ""],
     "answer": [("who lives ?", "Ada lives in Oslo."), ("where ?", "Paul lives in Rome.")],

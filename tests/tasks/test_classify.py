@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minibert.data.tasks import TextExample
-from minibert.tasks.base import ANY_COLUMNS, in_order
+from minibert.tasks.base import ANY_COLUMNS, Columns, in_order
 from minibert.tasks.classify import Classified, Classify
 from minibert.tasks.labelled import balanced_weights
 
@@ -121,3 +121,40 @@ def test_balanced_weights_are_n_over_k_n_k() -> None:
 def test_an_input_that_is_no_text_is_refused_with_its_place(wrong: object) -> None:
     with pytest.raises(TypeError, match=r"inputs\[1\] is .*, expected a tuple of two texts"):
         Classify(TOKENIZER).examples(["fine", wrong])
+
+
+def paired(*pairs: str | None) -> list[TextExample]:
+    return [TextExample("a", pair, "ab"[n % 2], n + 1) for n, pair in enumerate(pairs)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "learned"), [((None, None), False), (("x", "y"), True), ((None, "x"), None)]
+)
+def test_whether_training_rows_are_pairs_is_learned(pairs: tuple, learned: bool | None) -> None:
+    task = Classify(TOKENIZER).fitted(paired(*pairs))
+    assert task.pairs is learned
+    assert task.settings() == {"max_length": 128, "pairs": learned}
+    assert Classify(TOKENIZER, labels=("a", "b"), **task.settings()).pairs is learned
+
+
+def test_a_model_of_pairs_refuses_one_text_and_the_other_way_round(tmp_path: Path) -> None:
+    of_pairs, of_texts, of_both = (
+        Classify(TOKENIZER, labels=("a", "b"), pairs=pairs) for pairs in (True, False, None)
+    )
+    with pytest.raises(TypeError, match=r"inputs\[1\] is 'one', expected a tuple of two texts"):
+        of_pairs.examples([("a", "b"), "one"])
+    with pytest.raises(TypeError, match=r"inputs\[1\] is \('a', 'b'\), expected one text"):
+        of_texts.examples(["one", ("a", "b")])
+    assert [example.pair for example in of_both.examples(["one", ("a", "b")])] == [None, "b"]
+    texts = write_lines(tmp_path / "texts.tsv", ["text\tlabel", "the film\ta"])
+    pairs = write_lines(tmp_path / "pairs.tsv", ["text\tpair\tlabel", "the film\ta film\ta"])
+    for task, file, message in (
+        (of_pairs, texts, r"texts\.tsv, row 2: one text, where the training rows were pairs: name"),
+        (of_texts, pairs, r"pairs\.tsv, row 2: a pair, where the training rows were single texts"),
+    ):
+        for known in (True, False):
+            with pytest.raises(ValueError, match=message):
+                task.read(file, ANY_COLUMNS, known=known)
+    for task, file in ((of_pairs, pairs), (of_texts, texts), (of_both, texts), (of_both, pairs)):
+        assert len(task.read(file, ANY_COLUMNS)) == 1
+    assert len(of_texts.read(pairs, Columns(text="text"))) == 1

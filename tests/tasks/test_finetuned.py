@@ -121,7 +121,7 @@ def test_evaluate(saved: Saved) -> None:
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
-        ("classify", {"max_length": 48}),
+        ("classify", {"max_length": 48, "pairs": None}),
         ("pair", {"max_length": 48, "compare": "pair", "lowest": 0.0, "highest": 1.0}),
         ("tag", {"max_length": 48}),
         ("answer", {"max_length": 48, "stride": None, "impossible": False}),

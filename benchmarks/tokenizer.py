@@ -24,6 +24,7 @@ from measure import Calls, Figure, Program, Ratio, finish, need, new_parser, par
 from minibert.tokenizer import Tokenizer, Vocabulary, train_vocabulary
 
 VOCAB_SIZE = 8192
+AT_LEAST = 1.0  # lines/s ÷ the package's on one thread
 OURS, AGAIN = "minibert", "minibert, again"
 SINGLE, BATCH = "tokenizers, one thread", "tokenizers, batch"
 
@@ -121,6 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             str(Ratio.of(times, seconds[OURS])), str(Ratio.of(times, seconds[AGAIN])), "",
         ])  # fmt: skip
         figures.append(Figure(f"{name}: lines/s", count / middle))
+    ratio = Ratio.of(seconds[SINGLE], seconds[OURS]).median
+    figures.append(Figure(f"{OURS} ÷ {SINGLE}", ratio, at_least=AT_LEAST))
     for name, times in learning.items():
         rows.append([f"{name}, {VOCAB_SIZE:,} pieces learned", "", "", "", "", f"{min(times):.2f}"])
         figures.append(Figure(f"{name}: seconds to learn a vocabulary", min(times)))

@@ -1,10 +1,12 @@
 """The numba backend, with matrix products of bfloat16 numbers, summed in float32.
 
-A bfloat16 is a float32 without its last 16 bits: the same range, 8 bits of precision.  It takes
-half the memory, and processors that know it multiply many at once.  Those with a matrix unit (AMX,
-Intel's since 2023) make products at three times float32's rate and more, and a step of "mini" in
-half the time; see ``gemm_amx``.  Others have one instruction for vectors of pairs (AVX512_BF16,
-AMD's since Zen 4), which does twice the work of float32's; see ``pairs``.
+A bfloat16 is a float32 without its last 16 bits: the same range, 8 bits of precision.  Two of them
+fit where one float32 did, so a processor that knows them multiplies more at once:
+
+    AMX           a matrix unit, Intel's since 2023: products at three times float32's rate and
+                  more, a step of "mini" in half the time; under Linux (see ``gemm_amx``)
+    AVX512_BF16   an instruction for vectors of pairs (see ``pairs``): on AMD's, since Zen 4, twice
+                  float32's rate; on Intel's no more than float32's, and rounding takes time too
 
 Only the operands of linear layers and of the vocabulary's scores are rounded, each time they are
 multiplied.  Weights, moments, sums, attention, LayerNorm, softmax and loss stay in float32, so
@@ -28,6 +30,7 @@ from minibert.ops.cpu.cross_entropy import vocab_backward_by, vocab_forward_by
 from minibert.ops.cpu.gemm import matmul as exact_matmul
 from minibert.ops.cpu.gemm import product_of
 from minibert.ops.cpu.linear import backward_by, forward_by
+from minibert.ops.cpu.memory import fit
 from minibert.ops.cpu.pairs import pairs
 
 name = "numba-bf16"
@@ -49,8 +52,8 @@ def matmul(
     if has_matrix_unit():
         return gemm_amx.matmul(a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b)
     return product_of(
-        pairs(a, across=transpose_a),
-        pairs(b, across=not transpose_b),
+        pairs(fit(a), across=transpose_a),
+        pairs(fit(b), across=not transpose_b),
         bias,
         transpose_a=transpose_a,
         transpose_b=transpose_b,

@@ -35,7 +35,8 @@ class Classified(NamedTuple):
 class Classify(LabelledTask):
     """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP] → a class.
 
-    Of the two the model has learned one, that of the training examples, and is given no other.
+    A model that has learned from texts alone, or from pairs alone, refuses the other (``pairs``).
+    Where that is not known, as of models that others fine-tuned, it takes both.
     """
 
     name: ClassVar[str] = "classify"

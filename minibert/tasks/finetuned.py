@@ -59,7 +59,7 @@ class FineTuned:
         =============  =====================================  =========================
         task           an input                               a prediction
         =============  =====================================  =========================
-        classify       a text, or a tuple of two              ``Classified``
+        classify       a text or a tuple of two, as learned   ``Classified``
         similarity     a tuple of two texts                   ``Similar``
         tag            a text, or a list of words             ``Tagged``
         answer         a tuple of a question and a passage    ``Answered``

@@ -27,8 +27,8 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import measure
 
 BENCHMARKS = (
-    "finetuning", "kernels", "matmul", "pretraining", "pretraining_helps", "scaling", "startup",
-    "time_to_quality", "tokenizer",
+    "embedding", "finetuning", "kernels", "matmul", "pretraining", "pretraining_helps", "scaling",
+    "startup", "time_to_quality", "tokenizer",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pretraining
 import pytest
 from measure import Figure
-from pretraining import OURS, Found, Setting, program, report, sides_of, useful_work
+from pretraining import OURS, Found, Setting, program, race, report, sides_of, useful_work
 
 from minibert.config import BertConfig
 
@@ -83,11 +83,30 @@ def test_report() -> None:
     ]
 
 
+@pytest.mark.parametrize("forgetful", ["minibert", "stock"])
+def test_a_side_that_forgets_dropout_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, forgetful: str
+) -> None:
+    """Losses of two sides differ by rounding; each is compared with its own."""
+
+    class Fake:
+        def __init__(self, program: object, setting: Setting, side: str, threads: int) -> None:
+            self.loss, self.side = 9.0 + 1e-5 * (side == "stock"), side
+
+        def result(self, name: str, *arguments: float) -> list[float]:
+            dropped = name == "prepare" and self.side != forgetful
+            return [self.loss + 0.1 * dropped] * 2
+
+    monkeypatch.setattr(pretraining, "Program", Fake)
+    with pytest.raises(SystemExit, match=f"a, vocabulary 40, {forgetful}: the loss is the same"):
+        race(SMALL._replace(preset="a"), ["minibert", "stock"], SimpleNamespace(threads=1))
+
+
 def test_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ["minibert", "best effort", "stock"]
-    monkeypatch.setattr(pretraining.vectors, "PAIRS", False)
+    monkeypatch.setattr(pretraining, "PAIRS", False)
     assert sides_of(SimpleNamespace(compile=False)) == plain
-    monkeypatch.setattr(pretraining.vectors, "PAIRS", True)
+    monkeypatch.setattr(pretraining, "PAIRS", True)
     expected = [*plain, "compiled", "minibert bf16", "bfloat16"]
     assert sides_of(SimpleNamespace(compile=True)) == expected
     assert {*OURS, *pretraining.OPTIONS} == {*expected}
@@ -98,13 +117,13 @@ def test_check(
 ) -> None:
     settings: list[Setting] = []
 
-    def race(setting: Setting, sides: object, options: object) -> tuple[list, list]:
+    def fake_race(setting: Setting, sides: object, options: object) -> tuple[list, list]:
         settings.append(setting)
         limit = pretraining.AT_LEAST["stock"][setting.preset]
         figure = Figure(f"{setting.preset}: tokens/s ÷ stock", 2.9, at_least=limit)
         return [[setting.preset] * 7], [figure]
 
-    monkeypatch.setattr(pretraining, "race", race)
+    monkeypatch.setattr(pretraining, "race", fake_race)
     monkeypatch.setattr(pretraining, "need", lambda *packages: None)
     file = tmp_path / "a.json"
     assert pretraining.main(["--check", "--json", str(file)]) == 1
@@ -124,7 +143,7 @@ def test_race(
 ) -> None:
     """Every kind of PyTorch has minibert's losses without dropout, and has dropout when timed."""
     monkeypatch.setattr(pretraining, "Setting", lambda *arguments: SMALL)
-    monkeypatch.setattr(pretraining.vectors, "PAIRS", True)
+    monkeypatch.setattr(pretraining, "PAIRS", True)
     monkeypatch.setattr(pretraining, "product_rate", lambda in_torch: 1e9)
     assert pretraining.main(["--rounds", "1", "--preset", "tiny", "--vocab-size", "40"]) == 0
     out = capsys.readouterr().out

@@ -37,6 +37,25 @@ def test_minutes_have_to_be_some() -> None:
     assert exit.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "missed"), [(["--minutes", "5"], 2), ([], 0), (["--minutes", "5", "a.txt"], 0)]
+)
+def test_the_limits_are_those_of_the_usual_five_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    missed: int,
+) -> None:
+    curves = {
+        side: [(0.0, 0, 8.0), (300.0, 9, loss)]
+        for side, loss in (("minibert", 4), ("PyTorch", 4.2))
+    }
+    monkeypatch.setattr(time_to_quality, "need", lambda *packages: None)
+    monkeypatch.setattr(time_to_quality, "train", lambda *given: (curves, 0.27))
+    assert time_to_quality.main([*arguments, "--check"]) == int(missed > 0)
+    assert len(capsys.readouterr().err.splitlines()) == missed
+
+
 @pytest.mark.parity
 def test_race(
     torch_here: object, texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -47,6 +66,9 @@ def test_race(
     assert "times sooner" in capsys.readouterr().out
     record = json.loads(file.read_text(encoding="utf-8"))
     ours, theirs = (record["curves"][side] for side in time_to_quality.SIDES)
+    assert 0 <= record["figures"]["minibert: masked words right"] <= 1
+    below = record["figures"]["last held-out loss below PyTorch's"]
+    assert below == pytest.approx(theirs[-1][2] - ours[-1][2])
     assert len(ours) == len(theirs) == 3
     assert ours[0] == theirs[0]
     assert all(curve[1][1] >= 1 for curve in (ours, theirs)), "a step at least in every slice"

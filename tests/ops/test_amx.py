@@ -8,18 +8,18 @@ from numba import njit
 
 from minibert.arrays import Array
 from minibert.ops.cpu import amx
-from minibert.ops.cpu.amx import LINES, SIDE, SQUARE, has_matrix_unit, multiply_square_in_numpy
+from minibert.ops.cpu.amx import LINES, SIDE, SQUARE, has_matrix_unit, multiply_tile_in_numpy
 from tests.ops.common import compile_for, compiled, matrix_unit
 
 
 @matrix_unit
-def test_a_square_by_hand() -> None:
+def test_a_tile_by_hand() -> None:
     """Row r of A is r + 1 in its first number of k, column j of B is j + 1 in its first."""
 
     @njit
     def multiply(a, b, start, c):
         amx.configure_registers()
-        amx.multiply_square(a, 0, b, SQUARE, 1, start, 2, 0, c, 3, 40)
+        amx.multiply_tile(a, 0, b, SQUARE, 1, start, 2, 0, c, 3, 40)
         amx.release_registers()
 
     a, b = np.zeros(2 * SQUARE, np.int32), np.zeros(3 * SQUARE, np.int32)
@@ -40,13 +40,13 @@ def upper_bits(x: Array) -> Array:
 
 @matrix_unit
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_a_square_equals_its_twin(steps) -> None:
+def test_a_tile_equals_its_twin(steps) -> None:
     """Sums of whole numbers are exact, in any order."""
 
     @njit
     def multiply(a, b, steps, c):
         amx.configure_registers()
-        amx.multiply_square(a, 5, b, 6, steps, c, 7, 50, c, 7, 50)
+        amx.multiply_tile(a, 5, b, 6, steps, c, 7, 50, c, 7, 50)
         amx.release_registers()
 
     generator = np.random.default_rng(steps)
@@ -57,7 +57,7 @@ def test_a_square_equals_its_twin(steps) -> None:
     a, b = ((x[::2] >> 16 | x[1::2]).view(np.int32) for x in (a, b))
     actual = generator.integers(-9, 10, 7 + 50 * LINES).astype(np.float32)
     expected = actual.copy()
-    multiply_square_in_numpy(a, 5, b, 6, steps, expected, 7, 50, expected, 7, 50)
+    multiply_tile_in_numpy(a, 5, b, 6, steps, expected, 7, 50, expected, 7, 50)
     multiply(a, b, steps, actual)
     np.testing.assert_array_equal(actual, expected)
 
@@ -79,7 +79,7 @@ ints, floats = types.int32[::1], types.float32[:, ::1]
 @njit(types.void(ints, ints, types.int64, floats))
 def multiply(a, b, steps, c):
     amx.configure_registers()
-    amx.multiply_square(a, 0, b, 0, steps, c, 0, 32, c, 0, 32)
+    amx.multiply_tile(a, 0, b, 0, steps, c, 0, 32, c, 0, 32)
     amx.release_registers()
 
 [assembly] = multiply.inspect_asm().values()
@@ -131,9 +131,21 @@ def test_the_system_is_asked_where_the_processor_has_the_unit(
     assert system.calls == [(158, 0x1023, 18)] * asked
 
 
+def nothing_to_load(name: None) -> None:
+    raise OSError("no C library")
+
+
 @compiled
-def test_a_system_without_system_calls(monkeypatch) -> None:
+@pytest.mark.parametrize("load", [nothing_to_load, lambda name: object()])
+def test_a_system_without_system_calls(monkeypatch, load) -> None:
     monkeypatch.setattr(amx, "host_features", lambda: ALL)
     monkeypatch.setattr(amx.sys, "platform", "linux")
-    monkeypatch.setattr(amx.ctypes, "CDLL", lambda name: object())
+    monkeypatch.setattr(amx.ctypes, "CDLL", load)
+    assert has_matrix_unit.__wrapped__() is False
+
+
+def test_plain_python_has_no_matrix_unit(monkeypatch) -> None:
+    monkeypatch.setattr(amx.settings, "DISABLE_JIT", 1)
+    monkeypatch.setattr(amx, "host_features", lambda: ALL)
+    monkeypatch.setattr(amx.ctypes, "CDLL", None)  # is not asked
     assert has_matrix_unit.__wrapped__() is False

@@ -42,11 +42,24 @@ def test_deep_products_of_several_chunks_and_blocks(a_t, b_t) -> None:
 @given(sizes, sizes, sizes, st.booleans(), st.booleans())
 @settings(max_examples=25)
 def test_nothing_is_written_beyond_an_array(M, K, N, a_t, b_t) -> None:
-    guard, taken = 256, []
+    check_within_guards(M, K, N, a_t=a_t, b_t=b_t)
+
+
+@pytest.mark.parametrize("a_t", [False, True])
+def test_deep_products_of_several_workers_stay_in_their_arrays(monkeypatch, a_t) -> None:
+    monkeypatch.setattr(gemm_amx, "threads_for", lambda work: 4)  # workers, on any threads
+    workers, *_ = check_within_guards(300, 600, 1100, a_t=a_t, b_t=False)
+    assert workers > 1
+
+
+def check_within_guards(M: int, K: int, N: int, *, a_t: bool, b_t: bool) -> tuple[int, ...]:
+    """Watch what lies around the arrays; return the shape of the panels' one."""
+    guard, taken, shapes = 256, [], []
 
     def empty(shape: tuple[int, ...], kind: np.dtype) -> Array:
         whole = np.full(int(np.prod(shape)) + 2 * guard, 7, kind)
         taken.append(whole)
+        shapes.append(shape)
         return whole[guard:-guard].reshape(shape)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -56,6 +69,7 @@ def test_nothing_is_written_beyond_an_array(M, K, N, a_t, b_t) -> None:
     for whole in taken:
         assert (whole[:guard] == 7).all()
         assert (whole[-guard:] == 7).all()
+    return shapes[1]
 
 
 @compiled

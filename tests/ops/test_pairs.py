@@ -95,7 +95,7 @@ def test_twins_by_hand() -> None:
 
 
 @compiled
-def test_other_dtypes_do_not_compile() -> None:
+def test_other_dtypes_and_strides_do_not_compile() -> None:
     @njit
     def along(x, out):
         module.pair_along(x, 0, out, 0)
@@ -104,9 +104,11 @@ def test_other_dtypes_do_not_compile() -> None:
     def across(x, out):
         module.pair_across(x, 0, 1, out, 0)
 
+    single, out = np.zeros(99, np.float32), np.zeros(99, np.int32)
     for function in (along, across):
-        with pytest.raises(TypingError):
-            function(np.zeros(99), np.zeros(99, np.int32))
+        for x, to in ((single.astype(np.float64), out), (single, single), (single[::2], out)):
+            with pytest.raises(TypingError):
+                function(x, to)
 
 
 COMPILE = """

@@ -53,6 +53,20 @@ def test_deep_and_wide_bfloat16_products(unit) -> None:
 
 
 @both_ways
+@pytest.mark.parametrize("transpose", [False, True])
+def test_bfloat16_operands_of_any_stride(unit, transpose) -> None:
+    [x] = draw(2, (90, 160))
+    a, b = x[::2, ::2], x[:80, 1::4]
+    assert (a.shape, b.shape) == ((45, 80), (80, 40))
+    if transpose:
+        a, b = a.T, b.T
+    with bfloat16(unit):
+        c = cpu_bf16.matmul(a, b, transpose_a=transpose, transpose_b=transpose)
+    near_a, near_b = nearest_bfloat16(x[::2, ::2]), nearest_bfloat16(x[:80, 1::4])
+    np.testing.assert_allclose(c, near_a @ near_b, rtol=1e-5, atol=1e-5)
+
+
+@both_ways
 def test_the_way_is_chosen_by_what_the_processor_has(monkeypatch, unit) -> None:
     made = []
     for module, name, way in (

@@ -6,9 +6,9 @@ It has eight registers of its own, each of 16 rows of 64 bytes, and multiplies w
                     A  16 x 32 bfloat16     one row to a row, 16 pairs along k
                     B  32 x 16 bfloat16     two rows to a row: 16 columns, each a pair along k
 
-That is 8,192 multiplications in one instruction, 16 times those of a float32 vector.  Four
-registers hold a square of C, 32 x 32; for every 32 steps of k, two of A and two of B are loaded,
-and each is used twice:
+That is 8,192 multiplications in one instruction.  It takes 16 cycles, in which the two vector units
+make 512 of float32.  Four registers hold a tile of C, 32 x 32; for every 32 steps of k, two of A
+and two of B are loaded, and each is used twice:
 
                        b[:, 0:16]      b[:, 16:32]
         a[0:16, :]   →   C00 +=          C01 +=
@@ -39,14 +39,14 @@ from minibert.ops.cpu.vectors import I32, I64, Emitter, element, host_features
 SIDE = 16  # rows of a register, and pairs or sums in a row
 LINES = 2 * SIDE  # rows of A, and columns of B, that are multiplied at once
 STEP = 2 * SIDE  # numbers along k in a register
-SQUARE = SIDE * SIDE  # elements of a register
+SQUARE = SIDE * SIDE  # pairs or sums in a register: 16 x 16
 ROW = 4 * SIDE  # bytes
 BYTE = ir.IntType(8)
 
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18  # numbers of Linux on x86-64
 # Palette 1, and for each register the bytes in a row and its rows (Intel, table "TILECFG")
 REGISTERS = struct.pack("<16B16H16B", 1, *[0] * 15, *[ROW] * 8, *[0] * 8, *[SIDE] * 8, *[0] * 8)
-C, A, B = (0, 1, 2, 3), (4, 5), (6, 7)  # the registers' numbers
+SUMS, OF_A, OF_B = (0, 1, 2, 3), (4, 5), (6, 7)  # the registers' numbers
 
 intrinsic: Any = extending.intrinsic  # Any: as in vectors.py
 
@@ -103,15 +103,15 @@ class MatrixUnit:
         self.call("ldtilecfg", self.builder.bitcast(table, BYTE.as_pointer()))
 
 
-def square_function(module: Any) -> Any:
-    """Return the LLVM function behind ``multiply_square``; written on the first call.
+def tile_function(module: Any) -> Any:
+    """Return the LLVM function behind ``multiply_tile``; written on the first call.
 
     It takes addresses of a, b, what C starts from, and C; the steps; and the bytes between two rows
     of the start and of C.
     """
     reads, sums = I32.as_pointer(), ir.FloatType().as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [reads, reads, sums, sums, I64, I64, I64])
-    function = cgutils.get_or_insert_function(module, kind, "minibert_amx_square")
+    function = cgutils.get_or_insert_function(module, kind, "minibert_amx_tile")
     if function.blocks:
         return function
     function.linkage = "internal"
@@ -129,28 +129,28 @@ def square_function(module: Any) -> Any:
     for r in range(LINES):  # it will take a while until they are needed
         for j in range(2):
             emit.prefetch(builder.gep(line(c, c_row, r), [ir.Constant(I32, j * SIDE)]))
-    for register, (i, j) in zip(C, quarters, strict=True):
+    for register, (i, j) in zip(SUMS, quarters, strict=True):
         unit.load(register, line(start, start_row, i * SIDE), j * SIDE, start_row)
 
     def step(values: list[Any]) -> list[Any]:
         a, b = values
         for half in range(2):
-            unit.load(A[half], a, half * SQUARE, ir.Constant(I64, ROW))
-            unit.load(B[half], b, half * SQUARE, ir.Constant(I64, ROW))
-        for register, (i, j) in zip(C, quarters, strict=True):
-            unit.multiply_add(register, A[i], B[j])
+            unit.load(OF_A[half], a, half * SQUARE, ir.Constant(I64, ROW))
+            unit.load(OF_B[half], b, half * SQUARE, ir.Constant(I64, ROW))
+        for register, (i, j) in zip(SUMS, quarters, strict=True):
+            unit.multiply_add(register, OF_A[i], OF_B[j])
         both = ir.Constant(I64, 2 * SQUARE)
         return [emit.after(a, both), emit.after(b, both)]
 
     emit.repeat(steps, [a, b], step)
-    for register, (i, j) in zip(C, quarters, strict=True):
+    for register, (i, j) in zip(SUMS, quarters, strict=True):
         unit.store(register, line(c, c_row, i * SIDE), j * SIDE, c_row)
     builder.ret_void()
     return function
 
 
 @intrinsic
-def multiply_square(
+def multiply_tile(
     typingctx: Any,
     a: Any, a0: Any,  # from element a0 on, registers of A: upper and lower, for every step
     b: Any, b0: Any,  # of B: left and right
@@ -158,7 +158,7 @@ def multiply_square(
     start: Any, start0: Any, start_row: Any,  # start[r, j] is element start0 + r start_row + j
     c: Any, c0: Any, c_row: Any,
 ) -> Any:  # fmt: skip
-    """Set a square of LINES x LINES elements of c to start + A B; no bounds are checked.
+    """Set a tile of LINES x LINES elements of c to start + A B; no bounds are checked.
 
     ``start`` may be c itself, or with a ``start_row`` of 0 one row for all, as a bias is.  The
     thread must have called ``configure_registers``.
@@ -171,7 +171,7 @@ def multiply_square(
         ]
         size = ir.Constant(I64, 4)
         rows = [builder.mul(args[i], size) for i in (7, 10)]
-        builder.call(square_function(builder.module), [*places, args[4], *rows])
+        builder.call(tile_function(builder.module), [*places, args[4], *rows])
         return context.get_dummy_value()
 
     return types.void(a, n, b, n, n, start, n, n, c, n, n), codegen
@@ -199,14 +199,14 @@ def release_registers(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-def multiply_square_in_numpy(
+def multiply_tile_in_numpy(
     a: Any, a0: int,
     b: Any, b0: int,
     steps: int,
     start: Any, start0: int, start_row: int,
     c: Any, c0: int, c_row: int,
 ) -> None:  # fmt: skip
-    """Do what ``multiply_square`` does."""
+    """Do what ``multiply_tile`` does."""
 
     def registers(panel: Any, first: int) -> Any:  # (steps, half, row, in a row, of a pair)
         count = steps * 2 * SQUARE
@@ -225,5 +225,5 @@ def nothing_in_numpy() -> None:
 
 
 if settings.DISABLE_JIT:
-    multiply_square = multiply_square_in_numpy
+    multiply_tile = multiply_tile_in_numpy
     configure_registers = release_registers = nothing_in_numpy

@@ -1,14 +1,14 @@
 """Matrix products in bfloat16 by the matrix unit (see amx.py): C = A B + bias, all in float32.
 
-Packing and blocking are those of gemm.py, with two differences.  Operands are rounded while they
-are packed, so they are read once; and a panel is made of squares, 16 lines by 16 pairs along K,
-each of which fills a register:
+Packing and blocking are those of gemm.py, with two differences:
 
-    A's squares are read line by line, B's pair by pair, and a matrix in memory either way.  So a
-    square is rounded in the order of the memory, and then turned where the panel wants the other.
+1. Numbers are rounded while they are packed, so no rounded copy is written and read again.
+2. A panel is made of squares, 16 lines by 16 pairs along K, each of which fills a register.  The
+   unit wants a line in each row of A's squares, and a pair along K in each row of B's.  A matrix
+   may lie in memory either way, so a square is rounded in memory's order, and then turned where
+   the other is wanted.
 
-Panels are padded with zeros to full width and depth, and bytes do not depend on the number of
-threads.
+Panels are padded with zeros to full width and depth.  Bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minibert.ops.cpu.amx import (
     SQUARE,
     STEP,
     configure_registers,
-    multiply_square,
+    multiply_tile,
     release_registers,
 )
 from minibert.ops.cpu.gemm import choose_grid
@@ -75,8 +75,9 @@ def turn_square(square, out, at):
 def pack(x, across, turned, first, count, k0, depth, packed, square):
     """Round lines first … first + count - 1 of x, ``depth`` long, into panels of LINES lines.
 
-    Panels come one after the other where lines are rows of x, and side by side where they are
-    columns: so memory is read in its own order.
+    Where lines are rows of x, one panel is filled after the other; where they are columns, all are
+    filled step by step: so x is read in its own order.  Those to be ``turned`` are rounded into
+    ``square`` first.
     """
     steps, panels = (depth + STEP - 1) // STEP, (count + LINES - 1) // LINES
     for number in range(steps * panels):
@@ -97,7 +98,7 @@ def pack(x, across, turned, first, count, k0, depth, packed, square):
 def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, columns, steps, edge):
     """Add one piece of K to the block of C at (row, column), or start the block with it.
 
-    bias (N,), with room behind it for a square that juts out; edge, LINES + 1 rows of LINES, the
+    bias (N,), with room behind it for a tile that juts out; edge, LINES + 1 rows of LINES, the
     last of them zeros.
     """
     N = c.shape[1]
@@ -106,14 +107,14 @@ def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, column
         j0, wide = column + j * LINES, min(LINES, columns - j * LINES)
         for i in range((rows + LINES - 1) // LINES):
             i0, high = row + i * LINES, min(LINES, rows - i * LINES)
-            if high < LINES or wide < LINES:  # the square juts out over the edge of C
+            if high < LINES or wide < LINES:  # the tile juts out over the edge of C
                 if start:
-                    multiply_square(
+                    multiply_tile(
                         packed_a, i * panel, packed_b, j * panel, steps,
                         bias, j0, 0, edge, 0, LINES,
                     )  # fmt: skip
                 else:
-                    multiply_square(
+                    multiply_tile(
                         packed_a, i * panel, packed_b, j * panel, steps,
                         edge, LINES * LINES, 0, edge, 0, LINES,
                     )  # fmt: skip
@@ -122,12 +123,12 @@ def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, column
                         part = edge[r * LINES + n]
                         c[i0 + r, j0 + n] = part if start else c[i0 + r, j0 + n] + part
             elif start:
-                multiply_square(
+                multiply_tile(
                     packed_a, i * panel, packed_b, j * panel, steps,
                     bias, j0, 0, c, i0 * N + j0, N,
                 )  # fmt: skip
             else:
-                multiply_square(
+                multiply_tile(
                     packed_a, i * panel, packed_b, j * panel, steps,
                     c, i0 * N + j0, N, c, i0 * N + j0, N,
                 )  # fmt: skip

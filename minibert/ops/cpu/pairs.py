@@ -86,10 +86,15 @@ class Rounding:
         return self.builder.shuffle_vector(halves, halves, places)
 
 
+def are_fit(x: Any, out: Any) -> bool:
+    """Return whether arrays, given as types, are of the right dtypes, and without gaps."""
+    return (x.dtype, out.dtype, x.layout, out.layout) == (types.float32, types.int32, "C", "C")
+
+
 @intrinsic
 def pair_along(typingctx: Any, x: Any, x0: Any, out: Any, out0: Any) -> Any:
     """Write the pairs of 2 LANES numbers from element x0 on; no bounds are checked."""
-    if (x.dtype, out.dtype) != (types.float32, types.int32):
+    if not are_fit(x, out):
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -107,7 +112,7 @@ def pair_along(typingctx: Any, x: Any, x0: Any, out: Any, out0: Any) -> Any:
 @intrinsic
 def pair_across(typingctx: Any, x: Any, x0: Any, x1: Any, out: Any, out0: Any) -> Any:
     """Write the pairs of LANES numbers from x0 on with as many from x1 on; as ``pair_along``."""
-    if (x.dtype, out.dtype) != (types.float32, types.int32):
+    if not are_fit(x, out):
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -86,6 +86,9 @@ def in_minibert(folder: Path) -> Any:
 def in_torch(folder: Path, *, by_length: bool) -> Any:
     import torch
     from transformers import BertModel, BertTokenizerFast
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
 
     tokenizer: Any = BertTokenizerFast.from_pretrained(folder)
     model: Any = BertModel.from_pretrained(folder, attn_implementation="sdpa").eval()

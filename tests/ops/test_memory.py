@@ -55,7 +55,9 @@ def test_a_block_stays_while_any_view_lives(view) -> None:
 def test_sizes_that_are_near_share_blocks() -> None:
     pool = Pool()
     place = address(take(pool, 100_000))
-    assert address(take(pool, 99_000)) == place
+    assert address(take(pool, 70_000)) == place
+    assert address(take(pool, 131_072)) == place
+    assert address(take(pool, 131_073)) != place
     assert address(take(pool, 10_000)) != place
 
 
@@ -68,6 +70,7 @@ def test_idle_blocks_are_given_back(monkeypatch) -> None:
     del arrays
     take(pool, 50_000)
     assert sum(len(blocks) for blocks in pool.blocks.values()) == 2  # kept, and the newest
+    assert pool.held == sum(size * len(blocks) for size, blocks in pool.blocks.items())
     assert address(take(pool, 200_000)) != place
 
 

@@ -27,21 +27,27 @@ class Pool:
 
     def __init__(self) -> None:
         self.blocks: dict[int, list[tuple[Array, int]]] = {}
+        self.held = 0  # bytes of all blocks, in use or idle
         self.lock = Lock()
         probe = [(np.empty(1, np.uint8), 0)]
         self.idle = sys.getrefcount(probe[0][0])  # the count of a block that only its tuple holds
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
-        """Return an uninitialised array of ``size`` bytes, in an old block if one is idle."""
-        rounding = 1 << max(size.bit_length() - 4, 12)  # at most an eighth is wasted
-        size += -size % rounding
+        """Return an uninitialised array of ``size`` bytes, in an old block if one is idle.
+
+        Sizes are powers of 2, so that batches of many lengths use the same few blocks.  What lies
+        behind the array costs nothing: the system gives memory only where something is written.
+        """
+        size = 1 << (size - 1).bit_length()
         with self.lock:
             blocks = self.blocks.setdefault(size, [])
             for i in range(len(blocks)):
                 if sys.getrefcount(blocks[i][0]) == self.idle:
                     break
             else:
-                self.trim()
+                if self.held > SPARE:
+                    self.trim()
+                self.held += size
                 i, raw = len(blocks), np.empty(size + 64, np.uint8)
                 blocks.append((raw, -raw.ctypes.data % 64))
                 del raw
@@ -55,6 +61,7 @@ class Pool:
         }
         if sum(size * len(places) for size, places in idle.items()) > SPARE:
             for size, places in idle.items():
+                self.held -= size * len(places)
                 for i in reversed(places):
                     del self.blocks[size][i]
 

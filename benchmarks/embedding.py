@@ -32,6 +32,7 @@ from measure import (
     new_parser,
     parse,
     positive,
+    take_turns,
 )
 
 import minibert
@@ -146,10 +147,7 @@ def race(
     ours = programs["minibert"].result("embed")
     for side in SIDES[1:]:
         check_equal(side, ours, programs[side].result("embed"), CLOSE)
-    found: dict[str, list[float]] = {side: [] for side in SIDES}
-    for _ in range(rounds):
-        for side in SIDES:
-            found[side].append(programs[side].seconds("embed", TURN))
+    found = take_turns(programs, "embed", rounds, TURN)
     for side in programs.values():
         side.close()
     return found

@@ -16,6 +16,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,15 +54,16 @@ SORTED, PLAIN = "PyTorch, by length", "PyTorch, as they come"
 SIDES = ("minibert", SORTED, PLAIN)
 
 
+@cache
+def every_sentence() -> list[str]:
+    """Return the documentation's sentences of two words and more."""
+    found = (sentence for document in embedded_documents() for sentence in document)
+    return [sentence for sentence in found if " " in sentence.strip()]
+
+
 def chosen(count: int) -> list[str]:
-    """Return sentences of two words and more from all over the documentation, shuffled."""
-    every = [
-        sentence
-        for document in embedded_documents()
-        for sentence in document
-        if " " in sentence.strip()
-    ]
-    return random.Random(0).sample(every, count)
+    """Return sentences from all over the documentation, shuffled."""
+    return random.Random(0).sample(every_sentence(), count)
 
 
 def fresh_model(folder: Path, sentences: Sequence[str]) -> Path:

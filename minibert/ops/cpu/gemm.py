@@ -107,6 +107,18 @@ def pack_columns(x, first, count, k0, depth, width, packed):
 
 
 @kernel
+def copy_edge(edge, width, start, c, row, rows, column, columns):
+    """Bring what C has room for of a tile that juts out to its place, or add it to what is there.
+
+    edge holds the tile, rows of ``width``.
+    """
+    for r in range(rows):
+        for n in range(columns):
+            part = edge[r * width + n]
+            c[row + r, column + n] = part if start else c[row + r, column + n] + part
+
+
+@kernel
 def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, columns, depth, edge):
     """Add one piece of K to the block of C at (row, column), or start the block with it.
 
@@ -131,10 +143,7 @@ def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, column
                         packed_a, at_a, 1, MR, packed_b, at_b, width, depth,
                         edge, 0, width, edge, MR * width,
                     )  # fmt: skip
-                for r in range(high):
-                    for n in range(wide):
-                        part = edge[r * width + n]
-                        c[i0 + r, j0 + n] = part if start else c[i0 + r, j0 + n] + part
+                copy_edge(edge, width, start, c, i0, high, j0, wide)
             elif start:
                 start_tile(
                     packed_a, at_a, 1, MR, packed_b, at_b, width, depth,

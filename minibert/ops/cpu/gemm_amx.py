@@ -26,7 +26,7 @@ from minibert.ops.cpu.amx import (
     multiply_tile,
     release_registers,
 )
-from minibert.ops.cpu.gemm import choose_grid
+from minibert.ops.cpu.gemm import choose_grid, copy_edge
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, fit
 from minibert.ops.cpu.pairs import pair_across, pair_along, rounded
@@ -118,10 +118,7 @@ def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, column
                         packed_a, i * panel, packed_b, j * panel, steps,
                         edge, LINES * LINES, 0, edge, 0, LINES,
                     )  # fmt: skip
-                for r in range(high):
-                    for n in range(wide):
-                        part = edge[r * LINES + n]
-                        c[i0 + r, j0 + n] = part if start else c[i0 + r, j0 + n] + part
+                copy_edge(edge, LINES, start, c, i0, high, j0, wide)
             elif start:
                 multiply_tile(
                     packed_a, i * panel, packed_b, j * panel, steps,

@@ -38,6 +38,12 @@ def rounded(x):
     return np.int32(np.int32(kept >> np.int32(16)) & np.int32(0xFFFF))
 
 
+@inlined
+def pair(first, second):
+    """Return two numbers' bfloat16 as one int32, the first in its lower half."""
+    return np.int32(rounded(first) | np.int32(rounded(second) << np.int32(16)))
+
+
 class Rounding:
     """Writes LLVM's instructions that round vectors of numbers, as ``rounded`` does."""
 
@@ -158,7 +164,7 @@ def pair_row(x, out):  # (K,) → (K / 2,), rounded up
     for vector in range(whole):
         pair_along(x, vector * 2 * LANES, out, vector * LANES)
     for k in range(whole * LANES, K // 2):
-        out[k] = np.int32(rounded(x[2 * k]) | np.int32(rounded(x[2 * k + 1]) << np.int32(16)))
+        out[k] = pair(x[2 * k], x[2 * k + 1])
     if K % 2 == 1:
         out[K // 2] = rounded(x[K - 1])
 
@@ -169,7 +175,7 @@ def pair_rows(x, out):  # (2, N) → (N,)
     for vector in range(whole):
         pair_across(x, vector * LANES, N + vector * LANES, out, vector * LANES)
     for n in range(whole * LANES, N):
-        out[n] = np.int32(rounded(x[0, n]) | np.int32(rounded(x[1, n]) << np.int32(16)))
+        out[n] = pair(x[0, n], x[1, n])
 
 
 @parallel

@@ -39,19 +39,13 @@ RATE = 0.1
 WEIGHTS, DECAYED = 1_000_000, 900_000  # of AdamW's buffers
 CLOSE = 2e-5
 PER_STEP = {
-    "linear C to C forward": 8, "linear C to C backward": 8, "linear C to F forward": 2,
-    "linear C to F backward": 2, "linear F to C forward": 2, "linear F to C backward": 2,
+    "linear forward": 8, "linear backward": 8, "feedforward forward": 2, "feedforward backward": 2,
     "embedding forward": 1, "embedding backward": 1, "layernorm forward": 1,
     "layernorm backward": 1, "add_norm forward": 4, "add_norm backward": 4, "dropout forward": 1,
-    "dropout backward": 1, "gelu forward": 2, "gelu backward": 2, "attention forward": 2,
+    "dropout backward": 1, "attention forward": 2,
     "attention backward": 2, "vocab_cross_entropy forward": 1, "vocab_cross_entropy backward": 1,
     "global_norm": 1, "adamw": 1,
 }  # fmt: skip
-LINEAR = {  # inputs, outputs, what comes in
-    "C to C": (C, C, "x"),
-    "C to F": (C, F, "x"),
-    "F to C": (F, C, "wide"),
-}
 
 
 def numbers() -> dict[str, Any]:
@@ -71,9 +65,9 @@ def numbers() -> dict[str, Any]:
         "word": normal(V, C), "position": normal(T, C), "kind": normal(2, C),
         "buffers": [normal(WEIGHTS) for _ in range(3)] + [normal(WEIGHTS) ** 2],
     }  # fmt: skip
-    for name, (inputs, outputs, _) in LINEAR.items():
-        found[f"weight {name}"], found[f"bias {name}"] = normal(outputs, inputs), normal(outputs)
-        found[f"upstream {name}"] = normal(B, T, outputs)
+    found["linear"] = [normal(C, C), normal(C)]
+    scale = np.float32(C**-0.5)  # else what is before GELU would lie where its slope is 0 or 1
+    found["feedforward"] = [normal(F, C) * scale, normal(F), normal(C, F), normal(C)]
     return found
 
 
@@ -104,12 +98,13 @@ def operations(backend: str, checked: bool) -> Calls:
     vocabulary = rows, given["word"], given["bias"], given["labels"]
     _, _, dlogits = ops.vocab_cross_entropy_forward(*vocabulary)
     probs = ops.softmax_forward(wide)
-    arguments: dict[str, tuple[Any, ...]] = {}
-    for name, (_, _, source) in LINEAR.items():
-        weight, bias = given[f"weight {name}"], given[f"bias {name}"]
-        arguments[f"linear {name} forward"] = given[source], weight, bias
-        arguments[f"linear {name} backward"] = given[f"upstream {name}"], given[source], weight
-    arguments |= {
+    weight1, _, weight2, _ = given["feedforward"]
+    _, before, behind = ops.feedforward_forward(x, *given["feedforward"], "gelu")
+    arguments: dict[str, tuple[Any, ...]] = {
+        "linear forward": (x, *given["linear"]),
+        "linear backward": (dy, x, given["linear"][0]),
+        "feedforward forward": (x, *given["feedforward"], "gelu"),
+        "feedforward backward": (dy, x, before, behind, weight1, weight2, "gelu"),
         "embedding forward": (*ids, *tables),
         "embedding backward": (dy, *ids, (V, T, 2)),
         "layernorm forward": (x, gain, shift, EPS),
@@ -132,9 +127,7 @@ def operations(backend: str, checked: bool) -> Calls:
     }
     calls: Calls = {}
     for name, inputs in arguments.items():
-        words = name.split()  # "linear C to F forward" is linear_forward, as any other linear
-        function = getattr(ops, words[0] if len(words) == 1 else f"{words[0]}_{words[-1]}")
-        calls[name] = partial(function, *inputs)
+        calls[name] = partial(getattr(ops, name.replace(" ", "_")), *inputs)
     value, grad, moment1, moment2 = given["buffers"]
     settings = optimizer_settings(checked)
 
@@ -171,6 +164,10 @@ def in_torch(checked: bool) -> Calls:
             torch.autograd.grad, result, leaves, upstream, retain_graph=True
         )
 
+    def feedforward(x: Any, weight1: Any, bias1: Any, weight2: Any, bias2: Any) -> Any:
+        bent = functional.gelu(functional.linear(x, weight1, bias1))
+        return functional.linear(bent, weight2, bias2)
+
     def embedding(word: Any, position: Any, kind: Any) -> Any:
         return functional.embedding(ids, word) + position + functional.embedding(kinds, kind)
 
@@ -195,9 +192,8 @@ def in_torch(checked: bool) -> Calls:
 
     x, y, dy, wide, dwide = (given[name] for name in ("x", "y", "dy", "wide", "dwide"))
     gain, shift, rows, word = (given[name] for name in ("gain", "shift", "rows", "word"))
-    for name, (_, _, source) in LINEAR.items():
-        inputs = given[source], given[f"weight {name}"], given[f"bias {name}"]
-        pair(f"linear {name}", functional.linear, inputs, given[f"upstream {name}"])
+    pair("linear", functional.linear, (x, *given["linear"]), dy)
+    pair("feedforward", feedforward, (x, *given["feedforward"]), dy)
     pair("embedding", embedding, (word, given["position"], given["kind"]), dy)
     pair("layernorm", norm, (x, gain, shift), dy)
     pair("add_norm", add_norm, (x, y, gain, shift), dy)

@@ -29,7 +29,7 @@ from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -47,10 +47,9 @@ KERNEL_CHOICE = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 it."""
 LONG = 0.5
 """Seconds from which one call is a turn by itself."""
-REST = 0.1
-"""Seconds before a turn in which nothing runs: OpenBLAS's threads, and those of OpenMP in other
-programs, spin on for up to some thirty milliseconds after their last product, and would take a core
-from whoever comes next."""
+GLANCE, ASLEEP, PATIENCE = 0.01, 0.1, 1.0
+"""How ``fall_asleep`` looks: for so many seconds, during which threads that sleep take less than
+this share of a core, and not longer than this in all."""
 WARM = 0.1
 """Seconds at a turn's start that are not measured, or as long as is measured, if that is less."""
 BUSY = 0.3
@@ -134,6 +133,7 @@ def serve(connection: Connection, make: Callable[..., Calls], arguments: tuple[A
         except Exception:
             connection.send((None, traceback.format_exc()))
         else:
+            fall_asleep()
             connection.send((answer, None))
         try:
             request = connection.recv()
@@ -145,14 +145,27 @@ def perform(calls: Calls, timed: bool, name: str, arguments: tuple[Any, ...]) ->
     return turn(calls[name], *arguments) if timed else calls[name](*arguments)
 
 
+def fall_asleep() -> None:
+    """Return when this program's threads do nothing any more.
+
+    OpenBLAS's spin on after their last product, for more than a tenth of a second on some machines,
+    and those of OpenMP for some milliseconds: they would take a core from whoever comes next.
+    """
+    deadline = perf_counter() + PATIENCE
+    while perf_counter() < deadline:
+        start = process_time()
+        sleep(GLANCE)
+        if process_time() - start < ASLEEP * GLANCE:
+            return
+
+
 def turn(call: Callable[[], Any], at_least: float = 0.0) -> float:
     """Return the mean seconds of a call over a turn that takes ``at_least`` so long.
 
-    The threads of the program before get time to fall asleep.  Then ours get time to wake: for some
-    tens of milliseconds the system may leave two of them on one core; and the data has to come back
-    into the caches.  A long call does not feel that, and is a turn by itself.
+    Threads first get time to wake: for some tens of milliseconds the system may leave two of them
+    on one core; and the data has to come back into the caches.  A long call does not feel that, and
+    is a turn by itself.
     """
-    sleep(REST)
     warm = mean_seconds(call, min(WARM, at_least))
     return warm if warm >= LONG else mean_seconds(call, at_least)
 

@@ -218,6 +218,12 @@ def arguments_of(name: str, dtype: Any) -> dict[str, Any]:
             return {"x": x, "weight": weight, "bias": bias}
         case "linear_backward":
             return {"dy": normal(B, T, F), "x": x, "weight": weight}
+        case "feedforward_forward" | "feedforward_backward":
+            weights = {"weight1": weight, "weight2": normal(C, F)}
+            if name == "feedforward_forward":
+                return {"x": x, **weights, "bias1": bias, "bias2": gain, "hidden_act": "gelu"}
+            saved = {"wide": normal(B, T, F), "bent": normal(B, T, F)}
+            return {"dy": dy, "x": x, **saved, **weights, "hidden_act": "gelu"}
         case "embedding_forward":
             tables = {"word": word, "position": position, "token_type": token_type}
             return {"input_ids": IDS, "token_type_ids": TYPES, **tables}

@@ -42,6 +42,27 @@ class Ops(Protocol):
 
     def linear_backward(self, dy: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]: ...
 
+    def feedforward_forward(
+        self,
+        x: Array,
+        weight1: Array,
+        bias1: Array,
+        weight2: Array,
+        bias2: Array,
+        hidden_act: str,
+    ) -> tuple[Array, Array, Array]: ...
+
+    def feedforward_backward(
+        self,
+        dy: Array,
+        x: Array,
+        wide: Array,
+        bent: Array,
+        weight1: Array,
+        weight2: Array,
+        hidden_act: str,
+    ) -> tuple[Array, Array, Array, Array, Array]: ...
+
     def embedding_forward(
         self,
         input_ids: Array,

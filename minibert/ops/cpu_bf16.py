@@ -25,11 +25,13 @@ from minibert.arrays import Array
 from minibert.ops import cpu
 from minibert.ops.cpu import *  # noqa: F403
 from minibert.ops.cpu import gemm_amx
+from minibert.ops.cpu.activations import Epilogue
 from minibert.ops.cpu.amx import has_matrix_unit
 from minibert.ops.cpu.cross_entropy import vocab_backward_by, vocab_forward_by
+from minibert.ops.cpu.feedforward import feedforward_backward_by, feedforward_forward_by
 from minibert.ops.cpu.gemm import matmul as exact_matmul
 from minibert.ops.cpu.gemm import product_of
-from minibert.ops.cpu.linear import backward_by, forward_by
+from minibert.ops.cpu.linear import linear_backward_by, linear_forward_by
 from minibert.ops.cpu.memory import fit
 from minibert.ops.cpu.pairs import pairs
 
@@ -45,12 +47,17 @@ def matmul(
     *,
     transpose_a: bool = False,
     transpose_b: bool = False,
+    epilogue: Epilogue | None = None,
 ) -> Array:  # (M, N)
     """Return A B + bias, with the operands' numbers rounded; of float64 operands, the exact one."""
     if a.dtype == np.float64:
-        return exact_matmul(a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b)
+        return exact_matmul(
+            a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, epilogue=epilogue
+        )
     if has_matrix_unit():
-        return gemm_amx.matmul(a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b)
+        return gemm_amx.matmul(
+            a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, epilogue=epilogue
+        )
     return product_of(
         pairs(fit(a), across=transpose_a),
         pairs(fit(b), across=not transpose_b),
@@ -58,10 +65,13 @@ def matmul(
         transpose_a=transpose_a,
         transpose_b=transpose_b,
         dtype=a.dtype,
+        epilogue=epilogue,
     )
 
 
-linear_forward = partial(forward_by, matmul)
-linear_backward = partial(backward_by, matmul)
+linear_forward = partial(linear_forward_by, matmul)
+linear_backward = partial(linear_backward_by, matmul)
+feedforward_forward = partial(feedforward_forward_by, matmul)
+feedforward_backward = partial(feedforward_backward_by, matmul)
 vocab_cross_entropy_forward = partial(vocab_forward_by, matmul)
 vocab_cross_entropy_backward = partial(vocab_backward_by, matmul)

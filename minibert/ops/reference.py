@@ -20,6 +20,7 @@ from minibert.layers.cross_entropy import (
 )
 from minibert.layers.dropout import dropout_backward, dropout_forward
 from minibert.layers.embedding import embedding_backward, embedding_forward
+from minibert.layers.feedforward import feedforward_backward, feedforward_forward
 from minibert.layers.layernorm import layernorm_backward, layernorm_forward
 from minibert.layers.linear import linear_backward, linear_forward
 from minibert.layers.softmax import softmax_backward, softmax_forward
@@ -39,6 +40,8 @@ __all__ = [
     "dropout_forward",
     "embedding_backward",
     "embedding_forward",
+    "feedforward_backward",
+    "feedforward_forward",
     "gelu_backward",
     "gelu_forward",
     "gelu_tanh_backward",

@@ -5,6 +5,8 @@ import json
 import os
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
+from time import perf_counter
 from typing import Any
 
 import measure
@@ -72,6 +74,29 @@ def test_turn_leaves_the_first_call_out_unless_it_is_long(monkeypatch: pytest.Mo
     monkeypatch.setattr(measure, "LONG", 2.0)
     turn(lambda: calls.append(1))
     assert len(calls) == 3
+
+
+def spinning(seconds: float) -> Thread:
+    """Return a thread that keeps a core busy for so long, as OpenBLAS's do after a product."""
+    deadline = perf_counter() + seconds
+
+    def spin() -> None:
+        while perf_counter() < deadline:
+            pass
+
+    thread = Thread(target=spin, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_the_next_program_waits_for_threads_that_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = spinning(0.2)
+    measure.fall_asleep()
+    assert not thread.is_alive()
+    monkeypatch.setattr(measure, "PATIENCE", 0.05)
+    thread = spinning(0.5)
+    measure.fall_asleep()  # not for ever
+    assert thread.is_alive()
 
 
 def test_ratio_is_of_neighbours() -> None:

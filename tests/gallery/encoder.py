@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from minibert.arrays import Array
+from minibert.layers.activations import gelu_backward
 from minibert.layers.encoder_layer import take_rows_backward
+from minibert.layers.linear import linear_backward
 from tests.gallery.mistake import Mistake
 
 ENCODER = "minibert.layers.encoder_layer:EncoderLayer.backward"
@@ -46,13 +48,24 @@ def take_rows_by_assignment(dy: Array, places: Array, T: int) -> Array:
     return dx
 
 
-def feedforward_from_output(self: Any, dy: Array, cache: Any) -> Array:
-    dact = self.narrow.backward(dy, cache.narrow)
-    return self.widen.backward(self.act_backward(dact, self.act_forward(cache.wide)), cache.widen)
+def feedforward_with(slope: Callable[..., Array]) -> Callable[..., Any]:
+    """Return a feed-forward's backward with ``slope(dbent, wide, bent)`` for its activation's."""
+
+    def backward(
+        dy: Array, x: Array, wide: Array, bent: Array, weight1: Array, weight2: Array, _: str
+    ) -> tuple[Array, ...]:
+        dbent, dweight2, dbias2 = linear_backward(dy, bent, weight2)
+        return *linear_backward(slope(dbent, wide, bent), x, weight1), dweight2, dbias2
+
+    return backward
 
 
-def feedforward_without_activation(self: Any, dy: Array, cache: Any) -> Array:
-    return self.widen.backward(self.narrow.backward(dy, cache.narrow), cache.widen)
+def slope_from_output(dbent: Array, wide: Array, bent: Array) -> Array:
+    return gelu_backward(dbent, bent)
+
+
+def no_slope(dbent: Array, wide: Array, bent: Array) -> Array:
+    return dbent
 
 
 def pooler_to_every_row(self: Any, dpooled: Array, cache: Any) -> Array:
@@ -163,14 +176,14 @@ MISTAKES = [
         "GELU's slope is taken at act(x), where it is needed at x.",
         "encoder_layer",
         "FeedForward, gelu",
-        {"minibert.layers.feedforward:FeedForward.backward": feedforward_from_output},
+        {"feedforward_backward": feedforward_with(slope_from_output)},
     ),
     Mistake(
         "activation skipped on the way back",
         "Two linear layers in a row: the bend between them is forgotten.",
         "encoder_layer",
         "FeedForward, gelu",
-        {"minibert.layers.feedforward:FeedForward.backward": feedforward_without_activation},
+        {"feedforward_backward": feedforward_with(no_slope)},
     ),
     Mistake(
         "pooler's gradient to every token",

@@ -105,7 +105,7 @@ TARGETS = [
     *in_layers("squared_error", "squared_error_backward"),
     *in_layers("pooling", "mean_pool_backward"),
     *in_layers("cosine", "cosine_backward"),
-    *in_layers("feedforward", "FeedForward.backward"),
+    *in_layers("feedforward", "feedforward_backward", "FeedForward.backward"),
     *in_layers("encoder_layer", "EncoderLayer.backward", "take_rows_backward"),
     *in_models("heads", "MaskedLMHead.backward", "NextSentenceHead.backward"),
     *in_models("bert", "Pooler.backward", "Bert.backward"),

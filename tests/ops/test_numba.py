@@ -35,7 +35,11 @@ def results(threads: int) -> list[bytes]:
         _, x_hat, rstd = norm = cpu.add_norm_forward(x, dy, gain, gain, 1e-12, 0.1, 5)
         context, lse = cpu.attention_forward(x, dy, x, None, 3, 0.1, 5)
         loss, right, dlogits = cpu.vocab_cross_entropy_forward(rows, table, normal(V), labels)
+        wide = cpu.feedforward_forward(x, normal(150, C), normal(150), normal(C, 150), gain, "gelu")
+        saved = *wide[1:], normal(150, C), normal(C, 150)
         found = [
+            *wide,
+            *cpu.feedforward_backward(dy, x, *saved, "gelu"),
             cpu.linear_forward(x, normal(96, C), normal(96)),
             *cpu.linear_backward(dy, x, normal(C, C)),
             *cpu.embedding_backward(dy, ids, ids % 2, (V, T, 2)),
@@ -77,6 +81,19 @@ def test_float32_functions_against_math() -> None:
     scores = np.stack([x, np.zeros_like(x)], axis=1)
     exact = [1 / (1 + math.exp(-v)) for v in wide]
     assert largest_gap(cpu.softmax_forward(scores)[:, 0], exact) <= 2e-7
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "relu", "tanh"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_an_element_has_the_same_bytes_wherever_it_stands(name, dtype) -> None:
+    """A vector of elements, and what is left over at the end of a row, are computed alike."""
+    x, dy = (np.random.default_rng(n).standard_normal(150).astype(dtype) for n in (1, 2))
+    forward, backward = (getattr(cpu, f"{name}_{way}") for way in ("forward", "backward"))
+    y, dx = forward(x), backward(dy, x)
+    for start in range(70):
+        here = slice(start, start + 1 + start % 37)
+        assert forward(x[here]).tobytes() == y[here].tobytes()
+        assert backward(dy[here], x[here]).tobytes() == dx[here].tobytes()
 
 
 def test_gelu_tail_keeps_its_digits() -> None:

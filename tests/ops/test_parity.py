@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from minibert.arrays import IGNORED
 from minibert.keys import Key
+from minibert.layers.activations import ACTIVATIONS
 from minibert.ops import get_ops
 
 REFERENCE = get_ops("numpy")
@@ -91,6 +92,28 @@ def test_linear_keeps_leading_axes_and_takes_any_layout(ops, dtype) -> None:
     frozen = normal(4, 7)
     frozen.setflags(write=False)
     compare(ops, "linear_forward", dtype, frozen, weight, normal(11))
+
+
+@given(sizes, sizes, sizes, st.sampled_from([*ACTIVATIONS]), dtypes, seeds)
+@settings(max_examples=25)
+def test_feedforward(ops, N, C, F, hidden_act, dtype, seed) -> None:
+    normal = draw(seed, dtype)
+    x, dy, weight1, weight2 = normal(N, C), normal(N, C), normal(F, C), normal(C, F)
+    forward = x, weight1, normal(F), weight2, normal(C), hidden_act
+    _, wide, bent = compare(ops, "feedforward_forward", dtype, *forward)
+    backward = dy, x, wide, bent, weight1, weight2, hidden_act
+    compare(ops, "feedforward_backward", dtype, *backward)
+
+
+@pytest.mark.parametrize("hidden_act", ACTIVATIONS)
+def test_feedforward_beyond_one_block(ops, dtype, hidden_act) -> None:
+    """Only what the last piece of K has completed is bent, all of it, and once."""
+    normal = draw(9, dtype)
+    x, weight1, weight2 = normal(2, 500, 700), normal(1100, 700) / 26, normal(700, 1100) / 33
+    forward = x, weight1, normal(1100), weight2, normal(700), hidden_act
+    _, wide, bent = compare(ops, "feedforward_forward", dtype, *forward)
+    backward = normal(2, 500, 700), x, wide, bent, weight1, weight2, hidden_act
+    compare(ops, "feedforward_backward", dtype, *backward)
 
 
 @given(sizes, sizes, sizes, dtypes, seeds)

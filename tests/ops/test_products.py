@@ -83,6 +83,7 @@ def test_the_way_is_chosen_by_what_the_processor_has(monkeypatch, unit) -> None:
 def test_all_else_is_the_numba_backend(name) -> None:
     ops, numba = get_ops(name), get_ops("numba")
     own = {"name", "linear_forward", "linear_backward",
+           "feedforward_forward", "feedforward_backward",
            "vocab_cross_entropy_forward", "vocab_cross_entropy_backward"}  # fmt: skip
     for other in numba.__all__:  # pyright: ignore[reportAttributeAccessIssue]
         assert (getattr(ops, other) is getattr(numba, other)) == (other not in own)

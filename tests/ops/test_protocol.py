@@ -20,7 +20,7 @@ def parameters(function) -> list[tuple[str, object]]:
 
 def test_protocol_has_a_forward_for_every_backward() -> None:
     pairs = [name for name in NAMES if name.endswith("_backward")]
-    assert len(pairs) == 13
+    assert len(pairs) == 14
     assert {name.replace("_backward", "_forward") for name in pairs} <= set(NAMES)
     assert len(NAMES) == 2 * len(pairs) + 3  # and adamw, global_norm, orthogonalize
 

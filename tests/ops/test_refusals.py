@@ -41,6 +41,16 @@ BAD = {
     "no key": ("attention_forward", (f4(1, 2, 6), f4(1, 0, 6), f4(1, 0, 6), None, 2, 0.0, 0)),
     "no width": ("attention_forward", (f4(1, 2, 0), f4(1, 3, 0), f4(1, 3, 0), None, 2, 0.0, 0)),
     "gradient's label": ("cross_entropy_backward", (1.0, f4(2, 5), np.array([0, -1], np.int32))),
+    "feedforward's way back": (
+        "feedforward_forward", (f4(2, 4), f4(5, 4), f4(5), f4(5, 4), f4(4), "gelu")
+    ),
+    "feedforward's name": (
+        "feedforward_forward", (f4(2, 4), f4(5, 4), f4(5), f4(4, 5), f4(4), "swish")
+    ),
+    "feedforward's gradient": (
+        "feedforward_backward",
+        (f4(3, 4), f4(2, 4), f4(2, 5), f4(2, 5), f4(5, 4), f4(4, 5), "gelu"),
+    ),
     "flat table": ("embedding_forward", (ids(0, 1), ids(0, 0), f4(9), f4(5, 4), f4(2, 4))),
     "narrow table": ("embedding_forward", (ids(0, 1), ids(0, 0), f4(9, 4), f4(5, 1), f4(2, 4))),
 }  # fmt: skip

@@ -28,6 +28,7 @@ from minibert.ops.cpu.cross_entropy import (
 )
 from minibert.ops.cpu.dropout import dropout_backward, dropout_forward
 from minibert.ops.cpu.embedding import embedding_backward, embedding_forward
+from minibert.ops.cpu.feedforward import feedforward_backward, feedforward_forward
 from minibert.ops.cpu.linear import linear_backward, linear_forward
 from minibert.ops.cpu.norm import (
     add_norm_backward,
@@ -53,6 +54,8 @@ __all__ = [
     "dropout_forward",
     "embedding_backward",
     "embedding_forward",
+    "feedforward_backward",
+    "feedforward_forward",
     "gelu_backward",
     "gelu_forward",
     "gelu_tanh_backward",

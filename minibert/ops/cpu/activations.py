@@ -1,12 +1,17 @@
 """GELU in both forms, ReLU and tanh, forward and backward.
 
 Each is a plain loop over a chunk.  One parallel kernel deals out the chunks for all of them, since
-compiling a parallel loop takes far longer than compiling what it runs.
+compiling a parallel loop takes far longer than compiling what it runs.  Matrix products run the
+same loops on what they have just computed, as their ``Epilogue``.
+
+A backward works in place: it finds dy where it leaves dx.  With three arrays, of which two were
+the same, the compiled loop would do without vectors, since it could not tell which.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from numba import prange
 
@@ -17,9 +22,17 @@ from minibert.ops.cpu.memory import empty, fit
 from minibert.ops.cpu.threads import launch
 
 CHUNK = 1 << 12
+NOTHING = -1
 GELU, GELU_BACKWARD, GELU_TANH, GELU_TANH_BACKWARD, RELU, RELU_BACKWARD, TANH, TANH_BACKWARD = (
     range(8)
 )
+KINDS = {
+    "gelu_forward": GELU, "gelu_backward": GELU_BACKWARD,
+    "gelu_tanh_forward": GELU_TANH, "gelu_tanh_backward": GELU_TANH_BACKWARD,
+    "relu_forward": RELU, "relu_backward": RELU_BACKWARD,
+}  # fmt: skip
+"""Those of ``ACTIVATIONS``, by their names in ``Ops``."""
+BACKWARDS = (GELU_BACKWARD, GELU_TANH_BACKWARD, RELU_BACKWARD)
 SLOPE, CUBIC = math.sqrt(8 / math.pi), 0.044715  # of 2 u = √(8/π) (x + 0.044715 x³)
 
 
@@ -31,10 +44,10 @@ def gelu_chunk(x, y):
 
 
 @kernel
-def gelu_backward_chunk(dy, x, dx):
+def gelu_backward_chunk(x, dx):
     for i in range(dx.shape[0]):
         cdf, density = normal(x[i])
-        dx[i] = dy[i] * (cdf + x[i] * density)
+        dx[i] *= cdf + x[i] * density
 
 
 @kernel
@@ -47,7 +60,7 @@ def gelu_tanh_chunk(x, y):
 
 
 @kernel
-def gelu_tanh_backward_chunk(dy, x, dx):
+def gelu_tanh_backward_chunk(x, dx):
     """With s = ½ (1 + tanh u): ½ (1 - tanh² u) = 2 s (1 - s)."""
     slope, cubic, one = dx.dtype.type(SLOPE), dx.dtype.type(CUBIC), dx.dtype.type(1)
     cubic3 = dx.dtype.type(3 * CUBIC)
@@ -55,7 +68,7 @@ def gelu_tanh_backward_chunk(dy, x, dx):
         u2 = slope * (x[i] + cubic * x[i] * x[i] * x[i])
         s = one / (one + exp(-u2))
         du2 = slope * (one + cubic3 * x[i] * x[i])
-        dx[i] = dy[i] * (s + x[i] * s * (one - s) * du2)
+        dx[i] *= s + x[i] * s * (one - s) * du2
 
 
 @kernel
@@ -66,10 +79,10 @@ def relu_chunk(x, y):
 
 
 @kernel
-def relu_backward_chunk(dy, x, dx):
+def relu_backward_chunk(x, dx):
     zero = dx.dtype.type(0)
     for i in range(dx.shape[0]):
-        dx[i] = dy[i] if x[i] > zero else zero
+        dx[i] = dx[i] if x[i] > zero else zero
 
 
 @kernel
@@ -79,39 +92,81 @@ def tanh_chunk(x, y):
 
 
 @kernel
-def tanh_backward_chunk(dy, y, dx):
+def tanh_backward_chunk(y, dx):
     one = dx.dtype.type(1)
     for i in range(dx.shape[0]):
-        dx[i] = dy[i] * (one - y[i] * y[i])
+        dx[i] *= one - y[i] * y[i]
+
+
+@kernel
+def copy_chunk(x, y):
+    for i in range(y.shape[0]):
+        y[i] = x[i]
+
+
+@kernel
+def apply_chunk(which, x, out):  # both (n,)
+    """Put act(x) into ``out``, or multiply what is there by act'(x)."""
+    if which == GELU:
+        gelu_chunk(x, out)
+    elif which == GELU_BACKWARD:
+        gelu_backward_chunk(x, out)
+    elif which == GELU_TANH:
+        gelu_tanh_chunk(x, out)
+    elif which == GELU_TANH_BACKWARD:
+        gelu_tanh_backward_chunk(x, out)
+    elif which == RELU:
+        relu_chunk(x, out)
+    elif which == RELU_BACKWARD:
+        relu_backward_chunk(x, out)
+    elif which == TANH:
+        tanh_chunk(x, out)
+    elif which == TANH_BACKWARD:
+        tanh_backward_chunk(x, out)
+
+
+@kernel
+def apply_rows(which, x, out, row, rows, column, columns):  # both (M, N)
+    """Do so for a block of a matrix, or ``NOTHING``."""
+    if which == NOTHING:
+        return
+    for i in range(row, row + rows):
+        j0, j1 = column, column + columns
+        apply_chunk(which, x[i, j0:j1], out[i, j0:j1])
 
 
 @parallel
-def apply(which, dy, x, out):  # all (n,); in a forward, dy is x and not read
+def apply(which, before, x, out):  # x, out (n,); before (n,) is put into out first, or is (0,)
     for chunk in prange((out.shape[0] + CHUNK - 1) // CHUNK):
         start, stop = chunk * CHUNK, (chunk + 1) * CHUNK
-        d, xs, o = dy[start:stop], x[start:stop], out[start:stop]
-        if which == GELU:
-            gelu_chunk(xs, o)
-        elif which == GELU_BACKWARD:
-            gelu_backward_chunk(d, xs, o)
-        elif which == GELU_TANH:
-            gelu_tanh_chunk(xs, o)
-        elif which == GELU_TANH_BACKWARD:
-            gelu_tanh_backward_chunk(d, xs, o)
-        elif which == RELU:
-            relu_chunk(xs, o)
-        elif which == RELU_BACKWARD:
-            relu_backward_chunk(d, xs, o)
-        elif which == TANH:
-            tanh_chunk(xs, o)
-        elif which == TANH_BACKWARD:
-            tanh_backward_chunk(d, xs, o)
+        if before.shape[0]:
+            copy_chunk(before[start:stop], out[start:stop])
+        apply_chunk(which, x[start:stop], out[start:stop])
+
+
+class Epilogue(NamedTuple):
+    """What a matrix product does to a block of its result C while it still lies in the cache."""
+
+    which: int
+    other: Array  # like C; a forward puts act(C) there, a backward multiplies C by act'(other)
+
+    def arguments(self, c: Array) -> tuple[int, Array, Array]:
+        """Return what kernels call ``which``, ``x`` and ``out``."""
+        backward = self.which in BACKWARDS
+        return (self.which, self.other, c) if backward else (self.which, c, self.other)
+
+
+def run_alone(epilogue: Epilogue | None, c: Array) -> None:
+    """Do it in a pass of its own, where the product cannot."""
+    if epilogue and c.size:
+        which, x, out = epilogue.arguments(c)
+        launch(apply, 4 * c.size, which, x.reshape(-1)[:0], x.reshape(-1), out.reshape(-1))
 
 
 def forward(which: int, x: Array) -> Array:
     check_float("x", x)
     y, flat = empty(x.shape, x.dtype), fit(x).reshape(-1)
-    launch(apply, 4 * x.size, which, flat, flat, y.reshape(-1))
+    launch(apply, 4 * x.size, which, flat[:0], flat, y.reshape(-1))
     return y
 
 

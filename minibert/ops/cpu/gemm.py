@@ -16,6 +16,9 @@ Three things make a product fast.
                     for each panel of A:
                         tile                         in registers
 
+A block of C that is complete lies in the cache still, so what comes after the product is done to it
+there (the ``Epilogue``, see activations.py), and not in another pass through memory.
+
 Each thread has a rectangle of C to itself, and packs what it needs.  An element of C belongs to one
 thread and its sum over k runs in one order, so the bytes are the same for any number of threads.
 
@@ -30,6 +33,7 @@ import numpy as np
 from numba import prange
 
 from minibert.arrays import Array
+from minibert.ops.cpu.activations import NOTHING, Epilogue, apply_rows, run_alone
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, fit
 from minibert.ops.cpu.threads import launch, threads_for
@@ -155,11 +159,13 @@ def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, column
 
 @kernel
 def multiply_rectangle(
-    a, transpose_a, b, transpose_b, bias, add, c, i0, i1, j0, j1, packed_a, packed_b, edge
-):
+    a, transpose_a, b, transpose_b, bias, add, c, which, x, out,
+    i0, i1, j0, j1, packed_a, packed_b, edge,
+):  # fmt: skip
     """Compute rows i0 … i1 - 1 by columns j0 … j1 - 1 of C; both start at a panel's border.
 
-    packed_a and packed_b hold a block of A and a chunk of B; edge as in ``multiply_block``.
+    packed_a and packed_b hold a block of A and a chunk of B; edge as in ``multiply_block``; which,
+    x and out as in ``apply_rows``.
     """
     K = a.shape[0] if transpose_a else a.shape[1]
     width = tile_width(c)
@@ -185,10 +191,14 @@ def multiply_rectangle(
                     packed_a, packed_b, bias, k0 == 0 and not add,
                     c, row, rows, column, columns, depth, edge,
                 )  # fmt: skip
+                if k0 + depth == K:
+                    apply_rows(which, x, out, row, rows, column, columns)
 
 
 @parallel
-def product(a, transpose_a, b, transpose_b, bias, add, c, packed, split, edge, down, across):
+def product(
+    a, transpose_a, b, transpose_b, bias, add, c, which, x, out, packed, split, edge, down, across
+):
     """Give each worker one of down x across rectangles of C, and memory for panels, A's first."""
     width = tile_width(c)
     M, N = c.shape
@@ -196,7 +206,7 @@ def product(a, transpose_a, b, transpose_b, bias, add, c, packed, split, edge, d
     for worker in prange(down * across):
         i, j = worker // across, worker % across
         multiply_rectangle(
-            a, transpose_a, b, transpose_b, bias, add, c,
+            a, transpose_a, b, transpose_b, bias, add, c, which, x, out,
             i * row_panels // down * MR, min(M, (i + 1) * row_panels // down * MR),
             j * panels // across * width, min(N, (j + 1) * panels // across * width),
             packed[worker, :split], packed[worker, split:], edge[worker],
@@ -229,11 +239,16 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
     add_to: Array | None = None,  # (M, N), fit; changed
+    epilogue: Epilogue | None = None,
 ) -> Array:  # (M, N)
-    """Return A B + bias, or add A B to an array; sizes must be checked, all dtypes the same."""
+    """Return A B + bias, or add A B to an array; sizes must be checked, all dtypes the same.
+
+    The epilogue is done to the result.
+    """
     return product_of(
         fit(a), fit(b), bias,
         transpose_a=transpose_a, transpose_b=transpose_b, dtype=a.dtype, add_to=add_to,
+        epilogue=epilogue,
     )  # fmt: skip
 
 
@@ -246,6 +261,7 @@ def product_of(
     transpose_b: bool,
     dtype: np.dtype[Any],
     add_to: Array | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Array:
     """Do what ``matmul`` does, for fit operands of ``dtype``, or with pairs of bfloat16 along K."""
     K, M = a.shape if transpose_a else a.shape[::-1]
@@ -257,6 +273,7 @@ def product_of(
     if K == 0:
         if add_to is None:
             c[:] = 0 if bias is None else bias
+        run_alone(epilogue, c)
         return c
     row_panels, panels = -(-M // MR), -(-N // width)
     start = np.zeros(panels * width, dtype)  # as wide as the panels are
@@ -272,6 +289,7 @@ def product_of(
     launch(
         product, work,
         a, transpose_a, b, transpose_b, start, add_to is not None, c,
+        *(epilogue.arguments(c) if epilogue else (NOTHING, c, c)),
         empty((workers, split + panels_size(widest, deepest, width)), a.dtype), split,
         empty((workers, (MR + 1) * width), dtype),
         down, across,

@@ -17,6 +17,7 @@ import numpy as np
 from numba import prange
 
 from minibert.arrays import Array
+from minibert.ops.cpu.activations import NOTHING, Epilogue, apply_rows, run_alone
 from minibert.ops.cpu.amx import (
     LINES,
     SIDE,
@@ -133,8 +134,9 @@ def multiply_block(packed_a, packed_b, bias, start, c, row, rows, column, column
 
 @kernel
 def multiply_rectangle(
-    a, transpose_a, b, transpose_b, bias, c, i0, i1, j0, j1, packed_a, packed_b, edge, square
-):
+    a, transpose_a, b, transpose_b, bias, c, which, x, out,
+    i0, i1, j0, j1, packed_a, packed_b, edge, square,
+):  # fmt: skip
     """Compute rows i0 … i1 - 1 by columns j0 … j1 - 1 of C; both start at a panel's border."""
     K = a.shape[0] if transpose_a else a.shape[1]
     edge[:] = 0
@@ -154,10 +156,14 @@ def multiply_rectangle(
                     packed_a, packed_b, bias, k0 == 0,
                     c, row, rows, column, columns, (depth + STEP - 1) // STEP, edge,
                 )  # fmt: skip
+                if k0 + depth == K:
+                    apply_rows(which, x, out, row, rows, column, columns)
 
 
 @parallel
-def product(a, transpose_a, b, transpose_b, bias, c, packed, split, edge, down, across):
+def product(
+    a, transpose_a, b, transpose_b, bias, c, which, x, out, packed, split, edge, down, across
+):
     """Give each worker one of down x across rectangles of C, and memory for panels, A's first."""
     M, N = c.shape
     high, wide = (M + LINES - 1) // LINES, (N + LINES - 1) // LINES
@@ -165,7 +171,7 @@ def product(a, transpose_a, b, transpose_b, bias, c, packed, split, edge, down, 
         i, j = worker // across, worker % across
         configure_registers()
         multiply_rectangle(
-            a, transpose_a, b, transpose_b, bias, c,
+            a, transpose_a, b, transpose_b, bias, c, which, x, out,
             i * high // down * LINES, min(M, (i + 1) * high // down * LINES),
             j * wide // across * LINES, min(N, (j + 1) * wide // across * LINES),
             packed[worker, SQUARE:split], packed[worker, split:], edge[worker],
@@ -181,6 +187,7 @@ def matmul(
     *,
     transpose_a: bool = False,
     transpose_b: bool = False,
+    epilogue: Epilogue | None = None,
 ) -> Array:  # (M, N)
     """Return A B + bias, with A and B rounded; sizes must be checked."""
     K, M = a.shape if transpose_a else a.shape[::-1]
@@ -190,6 +197,7 @@ def matmul(
         return c
     if K == 0:
         c[:] = 0 if bias is None else bias
+        run_alone(epilogue, c)
         return c
     high, wide = -(-M // LINES), -(-N // LINES)
     start = np.zeros(wide * LINES, a.dtype)  # as wide as the panels are
@@ -203,6 +211,7 @@ def matmul(
     launch(
         product, work,
         fit(a), transpose_a, fit(b), transpose_b, start, c,
+        *(epilogue.arguments(c) if epilogue else (NOTHING, c, c)),
         empty((workers, size), np.dtype(np.int32)), split,
         empty((workers, (LINES + 1) * LINES), a.dtype),
         down, across,

@@ -30,7 +30,7 @@ def linear_forward(
     bias: Array,  # (C_out,)
 ) -> Array:  # y (..., C_out)
     """Return y = x Wᵀ + b."""
-    return forward_by(matmul, x, weight, bias)
+    return linear_forward_by(matmul, x, weight, bias)
 
 
 def linear_backward(
@@ -39,10 +39,10 @@ def linear_backward(
     weight: Array,  # (C_out, C_in)
 ) -> tuple[Array, Array, Array]:  # dx (..., C_in), dweight (C_out, C_in), dbias (C_out,)
     """Return dx = dy W, dW = dyᵀ x and db, the sum of dy over all rows."""
-    return backward_by(matmul, dy, x, weight)
+    return linear_backward_by(matmul, dy, x, weight)
 
 
-def forward_by(product: Product, x: Array, weight: Array, bias: Array) -> Array:
+def linear_forward_by(product: Product, x: Array, weight: Array, bias: Array) -> Array:
     """Do what ``linear_forward`` does, with one of several ways to multiply matrices."""
     check_shape("weight", weight, (None, None))
     check_float("x", x, like=weight)
@@ -53,7 +53,9 @@ def forward_by(product: Product, x: Array, weight: Array, bias: Array) -> Array:
     return y.reshape(*x.shape[:-1], weight.shape[0])
 
 
-def backward_by(product: Product, dy: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:
+def linear_backward_by(
+    product: Product, dy: Array, x: Array, weight: Array
+) -> tuple[Array, Array, Array]:
     """Do what ``linear_backward`` does, with one of several ways to multiply matrices."""
     check_shape("weight", weight, (None, None))
     check_float("x", x, like=weight)

@@ -10,6 +10,7 @@ from numba import prange
 
 from minibert.arrays import Array
 from minibert.ops import update as reference
+from minibert.ops.cpu.activations import NOTHING
 from minibert.ops.cpu.gemm import BLOCK, CHUNK, DEPTH, multiply_rectangle, panels_size
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty
@@ -40,8 +41,8 @@ def multiply(a, b, transpose_b, c, room):
     zeros, packed_a, packed_b, edge = room
     no = c.shape[0] < 0  # bare, a constant would be compiled for anew
     multiply_rectangle(
-        a, no, b, transpose_b, zeros, no, c, np.int64(0), c.shape[0], np.int64(0), c.shape[1],
-        packed_a, packed_b, edge,
+        a, no, b, transpose_b, zeros, no, c, np.int64(NOTHING), c, c,
+        np.int64(0), c.shape[0], np.int64(0), c.shape[1], packed_a, packed_b, edge,
     )  # fmt: skip
 
 

@@ -100,6 +100,8 @@ def example_calls(dtype: np.dtype[Any]) -> list[tuple[str, tuple[Any, ...]]]:
     calls: list[tuple[str, tuple[Any, ...]]] = [
         ("linear_forward", (x, zeros(F, C), zeros(F))),
         ("linear_backward", (wide, x, zeros(F, C))),
+        ("feedforward_forward", (x, zeros(F, C), zeros(F), zeros(C, F), vector, "gelu")),
+        ("feedforward_backward", (x, x, wide, wide, zeros(F, C), zeros(C, F), "gelu")),
         ("embedding_forward", (ids, ids, zeros(V, C), zeros(T, C), zeros(2, C))),
         ("embedding_backward", (x, ids, ids, rows)),
         ("layernorm_forward", (x, vector, vector, eps)),

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from minibert.arrays import Array
+import numpy as np
+
+from minibert.arrays import Array, check_shape
 from minibert.config import BertConfig
 from minibert.layers.activations import ACTIVATIONS
 from minibert.layers.layernorm import LayerNorm, LayerNormCache
@@ -25,10 +27,15 @@ class TransformCache(NamedTuple):
     layernorm: LayerNormCache
 
 
+MOST_LOGITS = 1 << 25
+"""Logits that may be in memory at once: 128 MB in float32."""
+
+
 class MaskedLMCache(NamedTuple):
     transform: TransformCache
     x: Array  # (M, C), the transform's output
-    dlogits: Array  # (M, V)
+    labels: Array  # (M,)
+    dlogits: Array | None  # (M, V); none if there were too many to keep
 
 
 class MaskedLMHead:
@@ -36,12 +43,17 @@ class MaskedLMHead:
 
     Often drawn as one linear layer, which it is not.  The decoder's weight is the very parameter
     of the embedding ("tied"), so both uses send gradients to it; only its bias is new.
+
+    The M V logits are the largest array of a step: 75 MB for 32 rows of 128 tokens and BERT's
+    vocabulary, and they grow with the batch.  Above ``most_logits``, rows are taken in parts: the
+    loss is a sum over rows, so parts add up.  Then backward computes the logits of each part again,
+    as attention does its scores, and no more than one part is ever in memory.
     """
 
     def __init__(self, scope: Scope, table: Parameter, config: BertConfig, ops: Ops) -> None:
         C = config.hidden_size
         forward, backward = ACTIVATIONS[config.hidden_act]
-        self.ops, self.table = ops, table
+        self.ops, self.table, self.most_logits = ops, table, MOST_LOGITS
         self.act_forward, self.act_backward = getattr(ops, forward), getattr(ops, backward)
         self.dense = Linear(scope.child("transform", "dense"), C, C, ops)
         self.layernorm = LayerNorm(
@@ -65,17 +77,37 @@ class MaskedLMHead:
         labels: Array,  # (M,)
     ) -> tuple[float, int, MaskedLMCache]:  # sum of the losses, right answers
         x, transform = self.transform(hidden)
-        loss, right, dlogits = self.ops.vocab_cross_entropy_forward(
-            x, self.table.value, self.bias.value, labels
-        )
-        return loss, right, MaskedLMCache(transform, x, dlogits)
+        check_shape("labels", labels, x.shape[:1])
+        parts = self.parts(len(x))
+        loss, right, dlogits = 0.0, 0, None
+        parts = self.parts(len(x))
+        for part in parts:
+            dlogits = None  # the part before's, which nobody needs any more
+            some_loss, some_right, dlogits = self.decode(x[part], labels[part])
+            loss, right = loss + some_loss, right + some_right
+        kept = dlogits if len(parts) == 1 else None
+        return loss, right, MaskedLMCache(transform, x, labels, kept)
+
+    def parts(self, rows: int) -> list[slice]:
+        """Return how to cut rows (one part even if there are none)."""
+        height = max(1, self.most_logits // len(self.table.value))
+        return [slice(start, start + height) for start in range(0, max(1, rows), height)]
+
+    def decode(self, x: Array, labels: Array) -> tuple[float, int, Array]:
+        """Return the sum of the losses, right answers, and dlogits (M, V)."""
+        return self.ops.vocab_cross_entropy_forward(x, self.table.value, self.bias.value, labels)
 
     def backward(self, dloss: float, cache: MaskedLMCache) -> Array:  # dhidden (M, C)
-        dx, dtable, dbias = self.ops.vocab_cross_entropy_backward(
-            dloss, cache.dlogits, cache.x, self.table.value
-        )
-        self.table.accumulate(dtable)
-        self.bias.accumulate(dbias)
+        dx = np.empty_like(cache.x)
+        for part in self.parts(len(dx)):
+            x, dlogits = cache.x[part], cache.dlogits
+            if dlogits is None:
+                _, _, dlogits = self.decode(x, cache.labels[part])
+            dx[part], dtable, dbias = self.ops.vocab_cross_entropy_backward(
+                dloss, dlogits, x, self.table.value
+            )
+            self.table.accumulate(dtable)
+            self.bias.accumulate(dbias)
         dact = self.layernorm.backward(dx, cache.transform.layernorm)
         dwide = self.act_backward(dact, cache.transform.wide)
         return self.dense.backward(dwide, cache.transform.dense)

@@ -69,11 +69,14 @@ def head_problem(head: Any, store: ParamStore, hidden: Array, labels: Array, s: 
     )
 
 
-def masked_head_problem(ops: Ops, setting: Setting, hidden_act: str) -> Problem:
+def masked_head_problem(
+    ops: Ops, setting: Setting, hidden_act: str = "gelu", most_logits: int = 1000
+) -> Problem:
     config = small_config(vocab_size=5, hidden_act=hidden_act)
     store = ParamStore(setting.dtype)
     table = store.scope("table").declare("weight", (5, 6), init="normal")
     head = MaskedLMHead(store.scope("head"), table, config, ops)
+    head.most_logits = most_logits
     store.allocate()
     draw(store, setting)
     labels = EASY_LABELS if setting.easy else LABELS
@@ -83,7 +86,14 @@ def masked_head_problem(ops: Ops, setting: Setting, hidden_act: str) -> Problem:
 @gradient("MaskedLMHead", "MaskedLMHead.backward", "MaskedLMHead.transform",
           "MaskedLMHead.forward", compare=each_tensor)  # fmt: skip
 def masked_head(ops: Ops, setting: Setting) -> Problem:
-    return masked_head_problem(ops, setting, "gelu")
+    return masked_head_problem(ops, setting)
+
+
+@gradient("MaskedLMHead, in parts", "MaskedLMHead.backward", "MaskedLMHead.parts",
+          "MaskedLMHead.forward", compare=each_tensor)  # fmt: skip
+def masked_head_in_parts(ops: Ops, setting: Setting) -> Problem:
+    """Seven rows of five logits: in parts of 3, 3 and 1 rows."""
+    return masked_head_problem(ops, setting, most_logits=17)
 
 
 @gradient("MaskedLMHead, relu", "MaskedLMHead.backward", compare=each_tensor)

@@ -60,6 +60,32 @@ def linear_square(ops: Ops, setting: Setting) -> Problem:
     )
 
 
+def feedforward_problem(ops: Ops, setting: Setting, C: int, F: int) -> Problem:
+    def backward(dy: Array, x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> Any:
+        _, wide, bent = ops.feedforward_forward(x, w1, b1, w2, b2, "gelu")
+        dx, dw1, db1, dw2, db2 = ops.feedforward_backward(dy, x, wide, bent, w1, w2, "gelu")
+        return dx, dw1, db1, dw2, db2
+
+    inputs = {
+        "x": normal(1, 2, 3, C), "weight1": normal(2, F, C), "bias1": shift(3, F, setting),
+        "weight2": normal(4, C, F), "bias2": shift(5, C, setting),
+    }  # fmt: skip
+    return pair(
+        lambda *inputs: ops.feedforward_forward(*inputs, "gelu")[0], backward, inputs, setting
+    )
+
+
+@gradient("feedforward", "feedforward_backward")
+def feedforward(ops: Ops, setting: Setting) -> Problem:
+    return feedforward_problem(ops, setting, 4, 5)
+
+
+@gradient("feedforward, square", "feedforward_backward")
+def feedforward_square(ops: Ops, setting: Setting) -> Problem:
+    """Where C = F, a weight, transposed or in the place of the other, has the right shape."""
+    return feedforward_problem(ops, setting, 4, 4)
+
+
 @gradient("layernorm", "layernorm_backward", "layernorm_forward")
 def layernorm(ops: Ops, setting: Setting) -> Problem:
     eps = 0.1

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Any
+from weakref import ref
+
 import numpy as np
 import pytest
 
@@ -55,6 +58,55 @@ def test_masked_loss_is_that_of_the_logits(ops: Ops, dtype: np.dtype) -> None:
     wanted = -log_softmax(logits)[counted, labels[counted]].sum()
     assert loss == pytest.approx(wanted, rel=1e-5 if dtype == np.float32 else 1e-12)
     assert right == (logits.argmax(-1) == labels)[counted].sum() >= 1
+
+
+def test_parts_add_up_to_the_whole(ops: Ops, dtype: np.dtype) -> None:
+    """29 logits a row: 7 rows in one part, by 3, or one by one where not even a row fits."""
+    generator = np.random.default_rng(1)
+    hidden = generator.standard_normal((7, 12)).astype(dtype)
+    labels = np.array([3, IGNORED, 28, 0, 5, 5, 1], np.int32)
+    found = []
+    for most_logits in (7 * 29, 4 * 29 - 1, 28):
+        model = make_model(ops, dtype)
+        head = model.masked_head
+        head.most_logits = most_logits
+        loss, right, cache = head.forward(hidden, labels)
+        assert (cache.dlogits is None) == (most_logits < 7 * 29)
+        dhidden = head.backward(0.3, cache)
+        found.append((np.array(loss), np.array(right), dhidden, model.params.grad))
+    for parts in found[1:]:
+        for part, whole in zip(parts, found[0], strict=True):
+            scale = np.abs(whole).max()
+            np.testing.assert_allclose(part, whole, rtol=0, atol=2e-6 * scale)
+
+
+def test_no_more_logits_than_allowed_are_in_memory(ops: Ops) -> None:
+    shapes: list[tuple[int, ...]] = []
+    alive: list[ref[np.ndarray]] = []
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ops, name)
+
+        def vocab_cross_entropy_forward(self, *arguments: Any) -> Any:
+            assert all(logits() is None for logits in alive)
+            result = ops.vocab_cross_entropy_forward(*arguments)
+            shapes.append(result[2].shape)
+            alive.append(ref(result[2]))
+            return result
+
+    head = make_model(Watched()).masked_head
+    head.most_logits = 100
+    _, _, cache = head.forward(np.ones((7, 12)), np.zeros(7, np.int32))
+    head.backward(1.0, cache)
+    assert shapes == [(3, 29), (3, 29), (1, 29)] * 2
+
+
+def test_no_masked_token_at_all(ops: Ops, dtype: np.dtype) -> None:
+    head = make_model(ops, dtype).masked_head
+    loss, right, cache = head.forward(np.zeros((0, 12), dtype), np.zeros(0, np.int32))
+    assert (loss, right) == (0, 0)
+    assert head.backward(1.0, cache).shape == (0, 12)
 
 
 def test_next_sentence_loss_is_that_of_the_logits(ops: Ops, dtype: np.dtype) -> None:

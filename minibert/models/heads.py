@@ -27,8 +27,8 @@ class TransformCache(NamedTuple):
     layernorm: LayerNormCache
 
 
-MOST_LOGITS = 1 << 25
-"""Logits that may be in memory at once: 128 MB in float32."""
+MOST_LOGITS = 1 << 27
+"""Logits that may be in memory at once: 512 MB in float32."""
 
 
 class MaskedLMCache(NamedTuple):

@@ -48,6 +48,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "a blind row's logarithm is replaced by +inf anyway"
     ),
     ("attention_forward", LSE.format(1, 0), LSE.format(1, -1)): "there is one column",
+    ("MaskedLMHead.backward", "if dlogits is None:", "if True:"): (
+        "logits that were kept are those that are computed again"
+    ),
     ("row_weights", WHERE.format(0), WHERE.format(-1)): (
         "an ignored row needs a class that there is, to be looked up and thrown away"
     ),

@@ -10,12 +10,11 @@ import pytest
 from .conftest import Here
 
 SIZES = {"B": 2, "T": 6, "C": 8, "F": 12, "V": 13, "M": 5, "WEIGHTS": 40, "DECAYED": 30}
-LINEAR = {"C to C": (8, 8, "x"), "C to F": (8, 12, "x"), "F to C": (12, 8, "wide")}
 
 
 @pytest.fixture(autouse=True)
 def small(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**SIZES, "LINEAR": LINEAR}.items():
+    for name, value in SIZES.items():
         monkeypatch.setattr(kernels, name, value)
 
 

@@ -33,6 +33,9 @@ KINDS = {
 }  # fmt: skip
 """Those of ``ACTIVATIONS``, by their names in ``Ops``."""
 BACKWARDS = (GELU_BACKWARD, GELU_TANH_BACKWARD, RELU_BACKWARD)
+FUSED = (GELU, GELU_BACKWARD)
+"""What products do themselves.  Each of these loops is compiled into each kind of product, so the
+rare ones are left out, and take a pass of their own."""
 SLOPE, CUBIC = math.sqrt(8 / math.pi), 0.044715  # of 2 u = √(8/π) (x + 0.044715 x³)
 
 
@@ -127,12 +130,14 @@ def apply_chunk(which, x, out):  # both (n,)
 
 @kernel
 def apply_rows(which, x, out, row, rows, column, columns):  # both (M, N)
-    """Do so for a block of a matrix, or ``NOTHING``."""
-    if which == NOTHING:
-        return
-    for i in range(row, row + rows):
-        j0, j1 = column, column + columns
-        apply_chunk(which, x[i, j0:j1], out[i, j0:j1])
+    """Do so for a block of a matrix, if it is one of ``FUSED``."""
+    j0, j1 = column, column + columns
+    if which == GELU:
+        for i in range(row, row + rows):
+            gelu_chunk(x[i, j0:j1], out[i, j0:j1])
+    elif which == GELU_BACKWARD:
+        for i in range(row, row + rows):
+            gelu_backward_chunk(x[i, j0:j1], out[i, j0:j1])
 
 
 @parallel
@@ -154,6 +159,19 @@ class Epilogue(NamedTuple):
         """Return what kernels call ``which``, ``x`` and ``out``."""
         backward = self.which in BACKWARDS
         return (self.which, self.other, c) if backward else (self.which, c, self.other)
+
+
+def fused(epilogue: Epilogue | None, c: Array) -> tuple[int, Array, Array]:
+    """Return what a product is to do itself, as ``apply_rows`` takes it."""
+    if epilogue is None or epilogue.which not in FUSED:
+        return NOTHING, c, c
+    return epilogue.arguments(c)
+
+
+def run_rest(epilogue: Epilogue | None, c: Array) -> None:
+    """Do what the product has not done itself."""
+    if epilogue and epilogue.which not in FUSED:
+        run_alone(epilogue, c)
 
 
 def run_alone(epilogue: Epilogue | None, c: Array) -> None:

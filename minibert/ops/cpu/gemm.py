@@ -33,7 +33,7 @@ import numpy as np
 from numba import prange
 
 from minibert.arrays import Array
-from minibert.ops.cpu.activations import NOTHING, Epilogue, apply_rows, run_alone
+from minibert.ops.cpu.activations import Epilogue, apply_rows, fused, run_alone, run_rest
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, fit
 from minibert.ops.cpu.threads import launch, threads_for
@@ -289,9 +289,10 @@ def product_of(
     launch(
         product, work,
         a, transpose_a, b, transpose_b, start, add_to is not None, c,
-        *(epilogue.arguments(c) if epilogue else (NOTHING, c, c)),
+        *fused(epilogue, c),
         empty((workers, split + panels_size(widest, deepest, width)), a.dtype), split,
         empty((workers, (MR + 1) * width), dtype),
         down, across,
     )  # fmt: skip
+    run_rest(epilogue, c)
     return c

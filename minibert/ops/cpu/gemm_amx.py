@@ -17,7 +17,7 @@ import numpy as np
 from numba import prange
 
 from minibert.arrays import Array
-from minibert.ops.cpu.activations import NOTHING, Epilogue, apply_rows, run_alone
+from minibert.ops.cpu.activations import Epilogue, apply_rows, fused, run_alone, run_rest
 from minibert.ops.cpu.amx import (
     LINES,
     SIDE,
@@ -211,9 +211,10 @@ def matmul(
     launch(
         product, work,
         fit(a), transpose_a, fit(b), transpose_b, start, c,
-        *(epilogue.arguments(c) if epilogue else (NOTHING, c, c)),
+        *fused(epilogue, c),
         empty((workers, size), np.dtype(np.int32)), split,
         empty((workers, (LINES + 1) * LINES), a.dtype),
         down, across,
     )  # fmt: skip
+    run_rest(epilogue, c)
     return c

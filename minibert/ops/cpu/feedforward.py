@@ -1,4 +1,4 @@
-"""The feed-forward: its activation runs in the products on either side of it.
+"""The feed-forward: GELU runs in the products on either side of it, other activations behind them.
 
 Forward, the first product bends each block of its result while the block lies in the cache, and
 writes both; backward, the second product's gradient is multiplied by the slope in the same way.

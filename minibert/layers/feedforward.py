@@ -86,7 +86,6 @@ class FeedForward:
 
     def forward(self, x: Array) -> tuple[Array, FeedForwardCache]:  # (..., C) → (..., C)
         widen, narrow = self.widen, self.narrow
-        check_float("x", x, like=widen.weight.value)
         y, wide, bent = self.ops.feedforward_forward(
             x, widen.weight.value, widen.bias.value, narrow.weight.value, narrow.bias.value,
             self.hidden_act,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numba import prange
 
 from minibert.arrays import Array, check_float, check_shape
+from minibert.ops.cpu.activations import copy_chunk
 from minibert.ops.cpu.elementary import exp, from_key, sort_key
 from minibert.ops.cpu.jit import kernel, parallel
 from minibert.ops.cpu.memory import empty, rows
@@ -41,8 +42,7 @@ def scale_row(x, factor):  # (n,), changed
 
 @kernel
 def softmax_row(x, y):  # (T,)
-    for j in range(x.shape[0]):
-        y[j] = x[j]
+    copy_chunk(x, y)
     scale_row(y, y.dtype.type(1) / exp_row(y, row_max(x)))
 
 

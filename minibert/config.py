@@ -22,6 +22,8 @@ PRESETS = {  # name: (layers, width, heads)
 }
 ACTIVATION_NAMES = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 OPTIMIZERS = ("muon", "adamw", "bertadam")
+FRESH = "fresh"
+"""Stands for a model of random numbers where else the name of a folder stands."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,10 @@ class TrainConfig:
     function of this configuration and the text: stopped and resumed at any step it ends with the
     same bytes.  A run by the clock follows its learning rate by the time that has passed, so no
     two of them are the same.
+
+    ``model`` is a folder whose weights the run begins with.  Gururangan et al., Don't Stop
+    Pretraining (2020), found that to read on in the text of a task's own field, before fine-tuning,
+    brings most where that text is unlike what was read before.
     """
 
     steps: int | None = None
@@ -172,6 +178,7 @@ class TrainConfig:
     save_minutes: float = 2.0
     log_every: int = 10
     seed: int = 0
+    model: str = FRESH
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):

@@ -32,7 +32,7 @@ from minibert.cli.options import (
     typed,
 )
 from minibert.cli.screen import duration, print_json, print_table, progress
-from minibert.config import FineTuneConfig
+from minibert.config import FRESH, FineTuneConfig
 from minibert.files import is_free
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def finetune(
     check_place(folder)
     refuse_used(folder)
     from minibert.tasks.base import Columns
-    from minibert.training.finetune import FRESH, Start, prepare
+    from minibert.training.finetune import Start, prepare
 
     ops = ops_name(backend, matmul, precision)
     columns = Columns(text_column, pair_column, label_column)
@@ -259,7 +259,7 @@ def task_settings(context: typer.Context) -> dict[str, Any]:
 def refuse_for_folders(context: typer.Context) -> None:
     """Raise ValueError where a flag of fresh models was typed with a folder."""
     for name in ("preset", "vocab"):
-        if typed(context, name) and context.params["model"] != "fresh":
+        if typed(context, name) and context.params["model"] != FRESH:
             raise ValueError(
                 f"--{name} is for fresh models, a folder has its own: leave it out, or give "
                 "--model fresh"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.display import Preparation, preparing, training_display
 from minibert.cli.screen import console, duration, print_table
-from minibert.config import BertConfig, TrainConfig, initial_std
+from minibert.config import FRESH, BertConfig, TrainConfig, initial_std
 
 if TYPE_CHECKING:
     from minibert.training.run import Run
@@ -55,12 +55,18 @@ def resumed(folder: Path, ops: str) -> Run:
 
 
 def chosen_model(given: Mapping[str, Any]) -> BertConfig:
-    """Return the preset with the changes asked for."""
+    """Return the preset with the changes asked for, or a folder's sizes."""
+    dropout = dict.fromkeys(
+        ("hidden_dropout_prob", "attention_probs_dropout_prob"), given["dropout"]
+    )
+    if given["model"] != FRESH:
+        from minibert.checkpoint.huggingface import load_config
+
+        return replace(load_config(given["model"]), **dropout)
     changes: dict[str, Any] = {
         "vocab_size": given["vocab_size"],
         "hidden_act": given["activation"],
-        "hidden_dropout_prob": given["dropout"],
-        "attention_probs_dropout_prob": given["dropout"],
+        **dropout,
     }
     if given["layers"] is not None:
         changes["num_hidden_layers"] = given["layers"]
@@ -111,9 +117,10 @@ def train_and_report(run: Run) -> bool:
 
 def print_start(run: Run) -> None:
     config, layers = run.config, run.model.config.num_hidden_layers
+    begun = "" if config.model == FRESH else f" begun from {config.model}"
     length = f"{config.steps:,} steps" if config.steps else f"{config.minutes:g} min"
     console().print(
-        f"Training for {length} on {len(run.corpus.tokens):,} tokens: "
+        f"Training{begun} for {length} on {len(run.corpus.tokens):,} tokens: "
         f"{run.model.params.value.size:,} parameters, {layers} layer{'s' * (layers > 1)} of width "
         f"{run.model.config.hidden_size}, vocabulary {run.model.config.vocab_size:,}.  "
         "Ctrl-C saves."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ from minibert.cli.options import (
     ops_name,
     typed,
 )
-from minibert.config import TrainConfig
+from minibert.config import FRESH, TrainConfig
 
 DEFAULT = TrainConfig(minutes=DEFAULT_MINUTES)
 RUN, MODEL, STEPS, TASKS, WATCH = "Run", "Model", "Optimisation", "Tasks", "Watching"
@@ -62,6 +63,15 @@ def pretrain(
     resume: Annotated[
         bool, flag("--resume", RUN, "Go on with the run in --out, or with the latest.")
     ] = False,
+    model: Annotated[
+        str,
+        flag(
+            "--model",
+            MODEL,
+            "A folder with a BERT to go on from, or fresh for random numbers.",
+            metavar="DIR",
+        ),
+    ] = FRESH,
     preset: Annotated[
         str,
         flag("--preset", MODEL, "tiny, mini, small, medium, base or large.", metavar="NAME"),
@@ -161,11 +171,17 @@ def pretrain(
     Example:  minibert pretrain --minutes 5 --out runs/first
 
     Example:  minibert pretrain books/*.txt --preset mini --steps 20000
+
+    Example:  minibert pretrain letters.txt --model runs/first --minutes 2
     """  # fmt: skip
     limit_threads(threads)
+    if model != FRESH:
+        refuse_flags(context, OF_FRESH_MODELS, f"--model {model} has its own: leave out")
     folder = latest_run() if resume and out is None else out or next_free_run()
     if resume:
-        refuse_other_flags(context)
+        refuse_flags(
+            context, set(context.params) - KEPT, "--resume goes on as the run began: leave out"
+        )
         run = resumed(folder, ops_name(backend, matmul, precision))
     else:
         check_place(folder)
@@ -174,13 +190,18 @@ def pretrain(
         sys.exit(INTERRUPTED)  # all is said: see errors.run on KeyboardInterrupt
 
 
-KEPT = ("resume", "out", "backend", "matmul", "precision", "threads")
+KEPT = {"resume", "out", "backend", "matmul", "precision", "threads"}
 """Flags that say where and how a run is computed, not what."""
 
+OF_FRESH_MODELS = {
+    "preset", "layers", "width", "heads", "activation", "vocab_size", "vocab", "cased",
+}  # fmt: skip
+"""Flags that a model from a folder has its own answers to."""
 
-def refuse_other_flags(context: typer.Context) -> None:
-    """Raise ValueError if a flag was typed that a resumed run would have to ignore."""
+
+def refuse_flags(context: typer.Context, names: Collection[str], reason: str) -> None:
+    """Raise ValueError if one of these flags was typed, which the run would have to ignore."""
     for name in context.params:
-        if typed(context, name) and name not in KEPT:
+        if typed(context, name) and name in names:
             what = "FILES" if name == "files" else "--" + name.replace("_", "-")
-            raise ValueError(f"--resume goes on as the run began: leave out {what}")
+            raise ValueError(f"{reason} {what}")

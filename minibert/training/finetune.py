@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from minibert.checkpoint.huggingface import load_config
 from minibert.checkpoint.names import TASK_HEADS
 from minibert.checkpoint.weights import load_weights
-from minibert.config import BertConfig, FineTuneConfig, initial_std
+from minibert.config import FRESH, BertConfig, FineTuneConfig, initial_std
 from minibert.data.tasks import QuestionExample, TaggedExample
 from minibert.keys import Key
 from minibert.models.labels import read_labels
@@ -33,7 +33,6 @@ from minibert.training.finetune_loop import (
 if TYPE_CHECKING:
     from minibert.ops import Ops
 
-FRESH = "fresh"
 HELD_OUT = 0.1
 """Share of the training examples that decides which epoch was best, where no file is given."""
 

@@ -23,9 +23,10 @@ import numpy as np
 
 from minibert import __version__
 from minibert.arrays import Array
-from minibert.checkpoint.huggingface import save_model
+from minibert.checkpoint.huggingface import check_vocabulary, save_model
 from minibert.checkpoint.resume import load_training, save_training
-from minibert.config import BertConfig, TrainConfig
+from minibert.checkpoint.weights import load_weights
+from minibert.config import FRESH, BertConfig, TrainConfig
 from minibert.data.batches import BatchSource, PretrainingBatch
 from minibert.data.cache import cached_corpus, source_facts
 from minibert.data.corpus import TokenCorpus
@@ -135,13 +136,24 @@ def start_run(
     ops: str | Ops = "numba",
     status: Status = lambda message: None,
 ) -> Run:
-    """Prepare text, vocabulary and a fresh model; nothing is written to ``folder`` yet.
+    """Prepare text, vocabulary and model; nothing is written to ``folder`` yet.
 
-    Raises ValueError if the folder holds something already, or the text is not fit.
+    A run that begins with a folder's weights takes the folder's vocabulary with them.
+
+    Raises ValueError if the folder holds something already, or text or weights are not fit.
     """
     check_new_folder(folder)
     check_length(config, model_config)
     text = dataclasses.replace(text, files=[str(Path(file).absolute()) for file in text.files])
+    make = fresh_model if config.model == FRESH else opened_model
+    model, tokenizer = make(config, model_config, text, ops, status)
+    return assemble(folder, config, text, model, tokenizer, Position(), status)
+
+
+def fresh_model(
+    config: TrainConfig, model_config: BertConfig, text: TextConfig, ops: str | Ops, status: Status
+) -> tuple[BertForPreTraining, Tokenizer]:
+    """Return a model of random numbers, and a tokenizer, its vocabulary learned from the text."""
     if text.vocab is not None:
         vocab = Vocabulary.load(Path(text.vocab))
     else:
@@ -149,13 +161,32 @@ def start_run(
         vocab = cached_vocabulary(
             text.files, model_config.vocab_size, cache_folder(), lowercase=text.lowercase
         )
-    tokenizer = Tokenizer(vocab, lowercase=text.lowercase)
     model_config = dataclasses.replace(
         model_config, vocab_size=len(vocab), pad_token_id=vocab.pad_id
     )
     model = BertForPreTraining(model_config, ops)
     model.initialize(Key(config.seed).child("weights"))
-    return assemble(folder, config, text, model, tokenizer, Position(), status)
+    return model, Tokenizer(vocab, lowercase=text.lowercase)
+
+
+def opened_model(
+    config: TrainConfig, model_config: BertConfig, text: TextConfig, ops: str | Ops, status: Status
+) -> tuple[BertForPreTraining, Tokenizer]:
+    """Return the model and the tokenizer of a folder; heads of pretraining it lacks are drawn."""
+    status("opening the model")
+    folder = Path(config.model)
+    tokenizer = Tokenizer.load(folder)
+    check_vocabulary(folder, model_config, tokenizer)
+    model = BertForPreTraining(model_config, ops)
+    load_weights(
+        model.params,
+        folder,
+        missing_heads="initialize",
+        foreign_heads="drop",
+        key=Key(config.seed).child("weights"),
+        std=model_config.initializer_range,
+    )
+    return model, tokenizer
 
 
 def resume_run(

@@ -133,6 +133,33 @@ def test_resume_refuses_a_truncated_checkpoint(cli: Command, text_file: Path) ->
     assert_refused(result, "training.safetensors")
 
 
+def test_a_run_begins_with_another_run(cli: Command, text_file: Path, tmp_path: Path) -> None:
+    steps = ("--steps", "2", "--backend", "numpy", "--max-length", "24", "--out")
+    assert cli("pretrain", text_file, *TINY, "--steps", "2", "--out", "first").status == 0
+    other = tmp_path / "other.txt"
+    other.write_text("A new word is read.\n\nAnother text it is.\n\nThe end.\n", encoding="utf-8")
+    result = cli("pretrain", other, "--model", "first", "--next-weight", "0", *steps, "second")
+    assert result.status == 0, result.err
+    assert "begun from first" in result.out
+    assert Path("second/vocab.txt").read_bytes() == Path("first/vocab.txt").read_bytes()
+    assert json.loads(Path("second/state.json").read_text())["train"]["model"] == "first"
+    assert cli("fill", "second", "The [MASK] ends.").status == 0
+
+
+def test_models_to_begin_with_that_are_refused(cli: Command, text_file: Path) -> None:
+    steps = ("--steps", "2", "--backend", "numpy", "--max-length", "24", "--out", "run")
+    assert cli("pretrain", text_file, *TINY, "--steps", "2", "--out", "first").status == 0
+    begin = ("pretrain", text_file, "--model")
+    leaves_nothing(cli(*begin, "none", *steps), "run", "no folder at none")
+    leaves_nothing(cli(*begin, text_file, *steps), "run", "no folder at")
+    for flag in ("--preset tiny", "--vocab-size 60", "--cased", "--width 8", "--activation relu"):
+        result = cli(*begin, "first", *flag.split(), *steps)
+        leaves_nothing(result, "run", "first has its own", f"leave out {flag.split()[0]}")
+    Path("first/model.safetensors").unlink()
+    leaves_nothing(cli(*begin, "first", *steps), "run", "first", "model.safetensors")
+    assert_refused(cli("pretrain", "--resume", "--model", "first", "--out", "first"), "--model")
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -1,15 +1,22 @@
 """Does pretraining help?  python benchmarks/pretraining_helps.py [--model DIR] [--plot FILE]
 
-Two models of one size and vocabulary learn to tell good film reviews from bad ones, from 100 to
-4,000 of them: one pretrained by ``minibert pretrain`` on text that has nothing to do with films,
-the documentation of Python, and one that starts from random numbers.  Without --model a model is
-pretrained first, for --minutes.
+Two models of one size and vocabulary learn a task, from few rows and from many: one pretrained by
+``minibert pretrain`` on the documentation of Python, and one that starts from random numbers.
+Without --model a model is pretrained first, for --minutes.  Two tasks, and two answers:
 
-Both get the same chances.  For every number of rows the learning rate is chosen for each of the two
-by itself: the one that is best on the dev reviews with a seed that is not used again.  Epochs are
-many where rows are few, and the best of them is kept, by the dev reviews, as ``minibert finetune``
+    pairs     how alike are two sentences, 1 to 5?   (SICK relatedness)
+    reviews   is a film review good or bad?          (sentence polarity)
+
+Pairs it helps.  To tell whether one sentence follows another, a model had to learn to look from one
+to the other, and that has little to do with what they speak of.  Reviews it does not.  There words
+have to be told apart that fill the same blanks, "good" and "bad", in a text that hardly has them:
+half a million tokens of documentation know nothing of films.  Only the pairs have a limit.
+
+Both models get the same chances.  For every number of rows the learning rate is chosen for each of
+the two by itself: the one that is best on the dev rows with a seed that is not used again.  Epochs
+are many where rows are few, and the best of them is kept, by the dev rows, as ``minibert finetune``
 does.  Each seed draws other rows, another order and another head, or a whole fresh model; what is
-drawn is the same for both.  Only the test reviews, which decide nothing, are in the table.
+drawn is the same for both.  Only the test rows, which decide nothing, are in the table.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+import taskdata
 from measure import (
     NOT_FIT,
     Calls,
@@ -36,22 +44,45 @@ from measure import (
     parse,
     positive,
 )
-from taskdata import DATA, Files, polarity
 
 from minibert.config import FineTuneConfig, initial_std
 from minibert.keys import Key
-from minibert.tasks.base import ANY_COLUMNS, TaskModel
+from minibert.tasks.base import Columns, TaskModel
 from minibert.tasks.predict import predict
 from minibert.training.finetune import Preparation, Quiet, Start, prepare, train_seed
 
-EPOCHS = {100: 20, 250: 12, 500: 10, 1000: 8, 2000: 6, 4000: 4}  # by rows
-QUICK_EPOCHS = {100: 5, 500: 3}
-RATES = (3e-4, 1e-3, 3e-3)
+RATES = (1e-4, 3e-4, 1e-3)
 SEEDS, QUICK_SEEDS = 5, 2
 CHOOSING_SEED = 1000  # the learning rate is chosen with it
-CHOSEN_BY = 500  # dev reviews
+CHOSEN_BY = 500  # dev rows
 SIDES = ("pretrained", "fresh")
 CHECKED = 500  # rows, where pretraining has to show
+
+
+class Job(NamedTuple):
+    """A task, its data, and how often its rows are seen."""
+
+    task: str
+    source: taskdata.Source
+    score: str
+    chance: float  # the score of guessing
+    title: str
+    epochs: dict[int, int]  # by rows
+    label: str | None = None  # the column
+    limit: bool = False  # whether pretraining has to show
+
+
+JOBS = {
+    "pairs": Job(
+        "similarity", taskdata.sick, "pearson", 0.0, "How alike are two sentences?",
+        {250: 25, 500: 25, 1000: 16, 2000: 12, 4000: 8}, "relatedness_score", limit=True,
+    ),
+    "reviews": Job(
+        "classify", taskdata.polarity, "accuracy", 0.5, "Is a film review good or bad?",
+        {250: 12, 500: 10, 1000: 8, 2000: 6, 4000: 4},
+    ),
+}  # fmt: skip
+QUICK_EPOCHS = {100: 5, 500: 3}
 
 
 class Setting(NamedTuple):
@@ -63,16 +94,21 @@ class Setting(NamedTuple):
 
 
 class Trainer:
-    """Both models, and the reviews; a process of its own holds it."""
+    """Both models, and a task's rows; a process of its own holds it."""
 
-    def __init__(self, folder: Path, files: Files) -> None:
-        self.prepared = prepare(
-            "classify", Start(folder), files.train, files.dev, ANY_COLUMNS, {}, FineTuneConfig()
-        )
-        assert files.test is not None
-        self.test = self.prepared.task.read(files.test, ANY_COLUMNS)
+    def __init__(self, folder: Path, name: str, data: Path) -> None:
+        job = JOBS[name]
+        columns = Columns(label=job.label)
+        with tempfile.TemporaryDirectory() as made:
+            files = job.source(data, Path(made))
+            self.prepared = prepare(
+                job.task, Start(folder), files.train, files.dev, columns, {}, FineTuneConfig()
+            )
+            assert files.test is not None
+            self.test = self.prepared.task.read(files.test, columns)
+        self.score = job.score
 
-    def accuracies(self, setting: Setting) -> tuple[float, float]:  # dev, test
+    def scores(self, setting: Setting) -> tuple[float, float]:  # dev, test
         """Train once; return how good the best epoch is."""
         config = FineTuneConfig(
             epochs=setting.epochs, learning_rate=setting.rate, seed=setting.seed
@@ -82,7 +118,7 @@ class Trainer:
             raise KeyboardInterrupt
         task = self.prepared.task
         scores = task.scores(predict(task, found.model, self.test), self.test)
-        return history.best.scores[task.metric], scores[task.metric]
+        return history.best.scores[self.score], scores[self.score]
 
     def part(self, setting: Setting) -> Preparation:
         """Return the rows and the first weights of one training."""
@@ -103,28 +139,31 @@ class Trainer:
         return model
 
 
-def program(folder: Path, files: Files) -> Calls:
-    return {"accuracies": Trainer(folder, files).accuracies}
+def program(folder: Path, name: str, data: Path) -> Calls:
+    return {"scores": Trainer(folder, name, data).scores}
 
 
 class Found(NamedTuple):
     """What one side came to with so many rows."""
 
     rate: float
-    accuracies: list[float]  # on the test reviews, by seed
+    scores: list[float]  # on the test rows, by seed
 
     @property
     def median(self) -> float:
-        return median(self.accuracies)
+        return median(self.scores)
+
+
+Results = dict[str, dict[int, Found]]  # by side and rows
 
 
 def measure(trainer: Any, side: str, rows: int, epochs: int, seeds: int) -> Found:
     """Choose the learning rate, then train with every seed."""
     settings = [Setting(side, rows, epochs, rate, CHOOSING_SEED) for rate in RATES]
-    dev = [trainer.result("accuracies", setting)[0] for setting in settings]
+    dev = [trainer.result("scores", setting)[0] for setting in settings]
     rate = RATES[int(np.argmax(dev))]
     settings = [Setting(side, rows, epochs, rate, seed) for seed in range(seeds)]
-    return Found(rate, [trainer.result("accuracies", setting)[1] for setting in settings])
+    return Found(rate, [trainer.result("scores", setting)[1] for setting in settings])
 
 
 def pretrain(minutes: float, preset: str, out: Path) -> Path:
@@ -138,61 +177,73 @@ def pretrain(minutes: float, preset: str, out: Path) -> Path:
     return out
 
 
-def draw(found: dict[str, dict[int, Found]], out: Path) -> None:
-    """Draw accuracy against rows: the median of the seeds, and a band that holds them all."""
-    from matplotlib.ticker import MultipleLocator, PercentFormatter
+def draw(results: dict[str, Results], out: Path) -> None:
+    """Draw score against rows, a panel for each task."""
+    from minibert.plots.figure import new_figure, save
 
-    from minibert.plots.figure import BLUE, GREY, ORANGE, new_figure, save
-
-    counts = np.array(list(found[SIDES[0]]))
-    values = {side: np.array([r.accuracies for r in found[side].values()]) for side in SIDES}
-    ahead = max(SIDES, key=lambda side: float(np.median(values[side][-1])))
-    with new_figure(8, 4.2) as figure:
-        axes = figure.subplots()
-        axes.set_title("Accuracy on film reviews that were never seen")
-        for side, colour in zip(SIDES, (BLUE, ORANGE), strict=True):
-            low, middle, high = (f(values[side], axis=1) for f in (np.min, np.median, np.max))
-            axes.fill_between(counts, low, high, color=colour, alpha=0.18, linewidth=0)
-            axes.plot(counts, middle, color=colour, marker="o", markersize=5, linewidth=2)
-            axes.annotate(  # above or below its end, so that two that meet can be read
-                side, (counts[-1], middle[-1]), xytext=(10, 5 if side == ahead else -5),
-                textcoords="offset points", va="bottom" if side == ahead else "top",
-                color=colour, fontweight="bold", fontsize=11, annotation_clip=False,
-            )  # fmt: skip
-        axes.axhline(0.5, color=GREY, linestyle="--", linewidth=1)
-        axes.annotate(
-            "guessing", (counts[0], 0.5), xytext=(0, 4), textcoords="offset points",
-            color=GREY, fontsize=9,
-        )  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_xticks(counts, [f"{rows:,}" for rows in counts])
-        axes.minorticks_off()
-        seeds = values[SIDES[0]].shape[1]
-        axes.set_xlabel(f"reviews to learn from; lines are medians, bands all {seeds} seeds")
-        axes.yaxis.set_major_locator(MultipleLocator(0.05))
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    with new_figure(4.7 * len(results), 3.9) as figure:
+        panels = figure.subplots(1, len(results), squeeze=False)[0]
+        for axes, (name, found) in zip(panels, results.items(), strict=True):
+            draw_panel(axes, JOBS[name], found)
         save(figure, out)
 
 
-def figures_of(found: dict[str, dict[int, Found]]) -> list[Figure]:
+def draw_panel(axes: Any, job: Job, found: Results) -> None:
+    """Draw the median of the seeds, and a band that holds them all."""
+    from matplotlib.ticker import PercentFormatter
+
+    from minibert.plots.figure import BLUE, GREY, ORANGE
+
+    counts = np.array(list(found[SIDES[0]]))
+    values = {side: np.array([result.scores for result in found[side].values()]) for side in SIDES}
+    ahead = max(SIDES, key=lambda side: float(np.median(values[side][-1])))
+    for side, colour in zip(SIDES, (BLUE, ORANGE), strict=True):
+        low, middle, high = (f(values[side], axis=1) for f in (np.min, np.median, np.max))
+        axes.fill_between(counts, low, high, color=colour, alpha=0.18, linewidth=0)
+        axes.plot(counts, middle, color=colour, marker="o", markersize=5, linewidth=2)
+        axes.annotate(  # above or below its end, so that two that meet can be read
+            side, (counts[-1], middle[-1]), xytext=(8, 5 if side == ahead else -5),
+            textcoords="offset points", va="bottom" if side == ahead else "top",
+            color=colour, fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+    axes.axhline(job.chance, color=GREY, linestyle="--", linewidth=1)
+    axes.annotate(
+        "guessing", (counts[0], job.chance), xytext=(0, 4), textcoords="offset points",
+        color=GREY, fontsize=9,
+    )  # fmt: skip
+    axes.set_title(job.title)
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [f"{rows:,}" for rows in counts])
+    axes.minorticks_off()
+    axes.set_xlabel("rows to learn from")
+    axes.set_ylabel(f"{job.score.capitalize()}, test rows")
+    if job.score == "accuracy":
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+
+
+def figures_of(name: str, found: Results) -> list[Figure]:
     """Return all medians, and at ``CHECKED`` rows how far pretraining is ahead."""
+    job = JOBS[name]
     figures = [
-        Figure(f"{side}, {rows:,} rows: accuracy", result.median)
+        Figure(f"{name}, {side}, {rows:,} rows: {job.score}", result.median)
         for side in SIDES
         for rows, result in found[side].items()
     ]
     pretrained, fresh = (found[side][CHECKED] for side in SIDES)
-    least = float(np.nextafter(0.0, 1.0))
-    where = f"{CHECKED:,} rows: pretrained - median fresh"
+    least = float(np.nextafter(0.0, 1.0)) if job.limit else None
+    where = f"{name}, {CHECKED:,} rows: pretrained - median fresh"
     return [
         *figures,
         Figure(f"{where}, median", pretrained.median - fresh.median, at_least=least),
-        Figure(f"{where}, worst seed", min(pretrained.accuracies) - fresh.median, at_least=least),
+        Figure(f"{where}, worst seed", min(pretrained.scores) - fresh.median, at_least=least),
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = new_parser("Does pretraining help?")
+    parser.add_argument(
+        "--task", action="append", choices=list(JOBS), help="may be given again; default: both"
+    )
     parser.add_argument(
         "--model", type=Path, metavar="DIR", help="a pretrained model; default: train one"
     )
@@ -201,46 +252,64 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="of pretraining, without --model (default: 5, quick: 0.2)",
     )  # fmt: skip
     parser.add_argument("--preset", default="tiny", help="its size (default: tiny)")
-    parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help="of the reviews")
+    parser.add_argument("--data", type=Path, default=taskdata.DATA, metavar="DIR")
     parser.add_argument("--seeds", type=positive, metavar="N", help="default: 5, quick: 2")
     add_plot(parser)
     options = parse(parser, arguments)
     if not options.minutes > 0:
         parser.error(f"--minutes is {options.minutes}, expected a number above 0")
-    seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     minutes = min(options.minutes, 0.2) if options.quick else options.minutes
-    found: dict[str, dict[int, Found]] = {side: {} for side in SIDES}
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
+    results: dict[str, Results] = {}
+    with tempfile.TemporaryDirectory() as made:
         try:
-            files = polarity(options.data, Path(name))
+            for name in options.task or JOBS:
+                JOBS[name].source(options.data, Path(made))
         except FileNotFoundError as error:
             print(error, file=sys.stderr)
             return NOT_FIT
-        folder = options.model or pretrain(minutes, options.preset, Path(name, "pretrained"))
-        started = perf_counter()
-        with Program(program, folder, files, threads=options.threads) as trainer:
-            for count, epochs in (QUICK_EPOCHS if options.quick else EPOCHS).items():
-                for side in SIDES:
-                    found[side][count] = measure(trainer, side, count, epochs, seeds)
-                print(f"{count:,} rows: {perf_counter() - started:.0f} s", file=sys.stderr)
-                rows.append(row_of(count, epochs, *(found[side][count] for side in SIDES)))
+        folder = options.model or pretrain(minutes, options.preset, Path(made, "pretrained"))
+        for name in options.task or JOBS:
+            results[name] = run(name, folder, options)
     if options.plot:
-        draw(found, options.plot)
+        draw(results, options.plot)
     headers = [
-        "rows", "epochs", "pretrained, rate", "accuracy", "all seeds", "fresh, rate",
-        "accuracy ", "all seeds ", "gain",
+        "task", "rows", "pretrained, rate", "score", "all seeds", "fresh, rate",
+        "score ", "all seeds ", "gain",
     ]  # fmt: skip
-    accuracies = {
-        side: {count: found[side][count]._asdict() for count in found[side]} for side in SIDES
+    rows = [
+        row_of(name, count, *(found[side][count] for side in SIDES))
+        for name, found in results.items()
+        for count in found[SIDES[0]]
+    ]
+    figures = [figure for name, found in results.items() for figure in figures_of(name, found)]
+    scores = {
+        name: {side: {count: r._asdict() for count, r in found[side].items()} for side in SIDES}
+        for name, found in results.items()
     }
-    return finish(options, headers, rows, figures_of(found), accuracies=accuracies)
+    return finish(options, headers, rows, figures, scores=scores)
 
 
-def row_of(count: int, epochs: int, pretrained: Found, fresh: Found) -> list[str]:
-    cells = [f"{count:,}", f"{epochs}"]
+def epochs_of(name: str, quick: bool) -> dict[int, int]:
+    return QUICK_EPOCHS if quick else JOBS[name].epochs
+
+
+def run(name: str, folder: Path, options: Any) -> Results:
+    """Measure both sides of a task at every number of rows."""
+    seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
+    found: Results = {side: {} for side in SIDES}
+    started = perf_counter()
+    with Program(program, folder, name, options.data, threads=options.threads) as trainer:
+        for count, epochs in epochs_of(name, options.quick).items():
+            for side in SIDES:
+                found[side][count] = measure(trainer, side, count, epochs, seeds)
+            print(f"{name}, {count:,} rows: {perf_counter() - started:.0f} s", file=sys.stderr)
+    return found
+
+
+def row_of(name: str, count: int, pretrained: Found, fresh: Found) -> list[str]:
+    cells = [name, f"{count:,}"]
     for found in (pretrained, fresh):
-        low, high = min(found.accuracies), max(found.accuracies)
+        low, high = min(found.scores), max(found.scores)
         cells += [f"{found.rate:g}", f"{found.median:.3f}", f"{low:.3f}-{high:.3f}"]
     return [*cells, f"{pretrained.median - fresh.median:+.3f}"]
 

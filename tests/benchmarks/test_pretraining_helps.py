@@ -8,7 +8,6 @@ import numpy as np
 import pretraining_helps
 import pytest
 from pretraining_helps import Found, Setting, Trainer, figures_of, measure
-from taskdata import polarity
 
 
 class Table:
@@ -32,10 +31,8 @@ def test_rate_is_chosen_by_dev_and_with_another_seed() -> None:
     assert {setting[:3] for setting in trainer.asked} == {("fresh", 250, 3)}
 
 
-def test_both_get_the_same_rows_and_only_one_the_weights(
-    small_bert: Path, task_data: Path, tmp_path: Path
-) -> None:
-    trainer = Trainer(small_bert, polarity(task_data, tmp_path))
+def test_both_get_the_same_rows_and_only_one_the_weights(small_bert: Path, task_data: Path) -> None:
+    trainer = Trainer(small_bert, "reviews", task_data)
     ours, fresh = (trainer.part(Setting(side, 7, 1, 1e-3, 3)) for side in pretraining_helps.SIDES)
     assert ours.training == fresh.training
     assert len(ours.training) == 7
@@ -61,8 +58,9 @@ def test_both_get_the_same_rows_and_only_one_the_weights(
 )
 def test_check(pretrained: list[float], fresh: list[float], missed: list[str]) -> None:
     found = {"pretrained": {500: Found(1e-3, pretrained)}, "fresh": {500: Found(1e-3, fresh)}}
-    names = [figure.name for figure in figures_of(found) if figure.shortfall()]
+    names = [figure.name for figure in figures_of("pairs", found) if figure.shortfall()]
     assert [name.rpartition(", ")[2] for name in names] == missed
+    assert not any(figure.shortfall() for figure in figures_of("reviews", found))
 
 
 def test_whole_run(
@@ -76,8 +74,10 @@ def test_whole_run(
     folders = ["--model", str(small_bert), "--data", str(task_data)]
     assert pretraining_helps.main([*folders, "--quick", *outputs]) == 0
     assert "all seeds" in capsys.readouterr().out
-    accuracies: Any = json.loads(file.read_text(encoding="utf-8"))["accuracies"]
-    assert [len(accuracies[side]["8"]["accuracies"]) for side in pretraining_helps.SIDES] == [2, 2]
+    scores: Any = json.loads(file.read_text(encoding="utf-8"))["scores"]
+    assert list(scores) == ["pairs", "reviews"]
+    for found in scores.values():
+        assert [len(found[side]["8"]["scores"]) for side in pretraining_helps.SIDES] == [2, 2]
     assert plot.read_text(encoding="utf-8").startswith("<?xml")
 
 

@@ -22,19 +22,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from measure import (
-    Calls,
-    Figure,
-    Program,
-    Ratio,
-    check_equal,
-    finish,
-    need,
-    new_parser,
-    parse,
-    positive,
-    take_turns,
-)
+from programs import Calls, Program, Ratio, check_equal, take_turns
+from report import Figure, finish, need, new_parser, parse, positive
 
 import minibert
 from minibert.arrays import Array

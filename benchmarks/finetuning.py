@@ -32,20 +32,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import taskdata
-from measure import (
-    NOT_FIT,
-    Calls,
-    Figure,
-    Program,
-    Ratio,
-    check_equal,
-    finish,
-    installed,
-    need,
-    new_parser,
-    parse,
-    positive,
-)
+from programs import Calls, Program, Ratio, check_equal
+from report import NOT_FIT, Figure, finish, installed, need, new_parser, parse, positive
 
 from minibert.arrays import Array
 from minibert.config import FineTuneConfig

@@ -20,19 +20,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from measure import (
-    Calls,
-    Figure,
-    Program,
-    Ratio,
-    check_equal,
-    finish,
-    installed,
-    new_parser,
-    parse,
-    positive,
-    take_turns,
-)
+from programs import Calls, Program, Ratio, check_equal, take_turns
+from report import Figure, finish, installed, new_parser, parse, positive
 
 B, T, C, F, V, M, HEADS, SEED, EPS = 32, 64, 128, 512, 4096, 300, 2, 12345, 1e-12
 RATE = 0.1

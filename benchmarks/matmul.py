@@ -18,22 +18,9 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
-from measure import (
-    Calls,
-    Figure,
-    Program,
-    Ratio,
-    add_plot,
-    bar,
-    blas_kernel,
-    check_equal,
-    finish,
-    installed,
-    new_parser,
-    parse,
-    positive,
-    take_turns,
-)
+from machine import blas_kernel
+from programs import Calls, Program, Ratio, check_equal, take_turns
+from report import Figure, add_plot, bar, finish, installed, new_parser, parse, positive
 
 SHAPES = {  # M, K, N, and which operands are stored transposed
     "x Wᵀ     2048x128x128": (2048, 128, 128, "b"),

@@ -26,21 +26,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from measure import (
-    Calls,
-    Figure,
-    Program,
-    Ratio,
-    check_equal,
-    finish,
-    need,
-    new_parser,
-    parse,
-    peak_memory,
-    positive,
-    take_turns,
-    turn,
-)
+from machine import peak_memory
+from programs import Calls, Program, Ratio, check_equal, take_turns, turn
+from report import Figure, finish, need, new_parser, parse, positive
 
 from minibert.config import BertConfig, TrainConfig
 from minibert.data.batches import BatchSource

@@ -33,17 +33,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import taskdata
-from measure import (
-    NOT_FIT,
-    Calls,
-    Figure,
-    Program,
-    add_plot,
-    finish,
-    new_parser,
-    parse,
-    positive,
-)
+from programs import Calls, Program
+from report import NOT_FIT, Figure, add_plot, finish, new_parser, parse, positive
 
 from minibert.config import FineTuneConfig, initial_std
 from minibert.keys import Key

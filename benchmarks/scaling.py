@@ -23,8 +23,9 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from measure import Calls, Figure, Program, Ratio, check_equal, finish, new_parser, parse, positive
 from pretraining import OurSteps, Setting
+from programs import Calls, Program, Ratio, check_equal
+from report import Figure, finish, new_parser, parse, positive
 
 from minibert.ops import get_ops
 

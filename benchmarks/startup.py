@@ -26,7 +26,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from measure import THREADS, Figure, finish, new_parser, parse, positive
+from programs import THREADS
+from report import Figure, finish, new_parser, parse, positive
 
 WARMUP_SECONDS = 25.0
 BEYOND_NUMBA_SECONDS = 1.5

@@ -22,21 +22,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from measure import (
-    Calls,
-    Figure,
-    Program,
-    add_plot,
-    check_equal,
-    finish,
-    need,
-    new_parser,
-    parse,
-    positive,
-)
+from programs import Calls, Program, check_equal
+from report import Figure, add_plot, finish, need, new_parser, parse, positive
 
-from minibert.cli.launch import chosen_model
-from minibert.config import TrainConfig
+from minibert.config import BertConfig, TrainConfig
 from minibert.training.evaluate import evaluate
 from minibert.training.loop import training_step
 from minibert.training.run import Run, TextConfig, start_run
@@ -55,13 +44,12 @@ Curve = list[tuple[float, int, float]]  # seconds trained, steps, held-out loss
 
 def prepare(minutes: float, preset: str, files: Sequence[str]) -> Run:
     """Return a fresh run with the command line's defaults; nothing is written for it."""
-    defaults = {
-        "preset": preset, "vocab_size": 4096, "activation": "gelu", "dropout": 0.0,
-        "layers": None, "width": None, "heads": None,
-    }  # fmt: skip
+    model = BertConfig.fresh(
+        preset, vocab_size=4096, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
     folder = Path(tempfile.gettempdir(), "minibert-race-is-not-saved")
     text = TextConfig(files=list(files))
-    return start_run(folder, TrainConfig(minutes=minutes), chosen_model(defaults), text)
+    return start_run(folder, TrainConfig(minutes=minutes), model, text)
 
 
 class Ours:

@@ -19,7 +19,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import Calls, Figure, Program, Ratio, finish, need, new_parser, parse, positive
+from programs import Calls, Program, Ratio
+from report import Figure, finish, need, new_parser, parse, positive
 
 from minibert.tokenizer import Tokenizer, Vocabulary, train_vocabulary
 

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from measure import need, refuse_files
+from report import need, refuse_files
 
-from minibert.cli.launch import chosen_model
-from minibert.config import TrainConfig
+from minibert.config import BertConfig, TrainConfig
 from minibert.training.loop import training_step
 from minibert.training.run import Run, TextConfig, start_run
 
@@ -43,13 +42,12 @@ PICTURE = Path(".readme/trajectory.png")
 
 def prepare(steps: int, backend: str) -> Run:
     """Return a fresh run with the command line's defaults; nothing is written for it."""
-    defaults = {
-        "preset": "tiny", "vocab_size": 4096, "activation": "gelu", "dropout": 0.0,
-        "layers": None, "width": None, "heads": None,
-    }  # fmt: skip
+    model = BertConfig.fresh(
+        "tiny", vocab_size=4096, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
     folder = Path(tempfile.gettempdir(), "minibert-trajectory-is-not-saved")
     config = TrainConfig(steps=steps)
-    return start_run(folder, config, chosen_model(defaults), TextConfig(files=[]), ops=backend)
+    return start_run(folder, config, model, TextConfig(files=[]), ops=backend)
 
 
 def train(steps: int) -> tuple[dict[str, Any], Array, Array]:

@@ -24,7 +24,9 @@ from minibert.tokenizer import SPECIAL_TOKENS, Tokenizer, Vocabulary
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-import measure
+import programs
+import report
+from programs import Calls
 
 BENCHMARKS = (
     "embedding", "finetuning", "kernels", "matmul", "pretraining", "pretraining_helps", "scaling",
@@ -33,16 +35,16 @@ BENCHMARKS = (
 
 
 class Here:
-    """Stands in for ``measure.Program``: the same calls, in this process."""
+    """Stands in for ``programs.Program``: the same calls, in this process."""
 
-    def __init__(self, make: Callable[..., measure.Calls], *arguments: Any, **options: Any) -> None:
+    def __init__(self, make: Callable[..., Calls], *arguments: Any, **options: Any) -> None:
         self.calls = make(*arguments)
 
     def result(self, name: str, *arguments: Any) -> Any:
         return self.calls[name](*arguments)
 
     def seconds(self, name: str, at_least: float = 0.0) -> float:
-        return measure.turn(self.calls[name])
+        return programs.turn(self.calls[name])
 
     def close(self) -> None: ...
 
@@ -54,7 +56,7 @@ class Here:
 
 @pytest.fixture(autouse=True)
 def idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "busy_cores", lambda: 0.0)
+    monkeypatch.setattr(report, "busy_cores", lambda: 0.0)
 
 
 @pytest.fixture

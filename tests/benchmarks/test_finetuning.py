@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import taskdata
 from finetuning import JOBS, SLICES, Ours, Setting, Speed, comparable, is_slice, report
-from measure import Ratio
+from programs import Ratio
 
 from minibert.models.classifier import TaskBatch
 from minibert.tasks.answer import Answered

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pretraining
 import pytest
-from measure import Figure
 from pretraining import OURS, Found, Setting, program, race, report, sides_of, useful_work
+from report import Figure
 
 from minibert.config import BertConfig
 

@@ -92,6 +92,14 @@ class BertConfig:
         )
         return replace(config, **changes)
 
+    @classmethod
+    def fresh(cls, preset: str = "tiny", **changes: Any) -> BertConfig:
+        """Return a named size, changed like that, whose random weights are as loud as its width
+        wants: see ``initial_std``.
+        """
+        config = cls.preset(preset, **changes)
+        return replace(config, initializer_range=initial_std(config.hidden_size))
+
     def to_json(self, architecture: str = "BertForPreTraining") -> dict[str, Any]:
         """Return what Hugging Face's ``config.json`` holds for a model of that class."""
         return {

@@ -1,5 +1,5 @@
 import json
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
@@ -58,6 +58,16 @@ def test_the_published_sizes():
     # "110M" and "340M" in the paper: 109.5 and 335.1 million without the heads of pretraining
     assert count_parameters(BertConfig.preset("base")) == 110_106_428
     assert count_parameters(BertConfig.preset("large")) == 336_226_108
+
+
+def test_fresh_weights_are_as_loud_in_a_narrow_model_as_in_base():
+    assert BertConfig.fresh("base").initializer_range == 0.02
+    config = BertConfig.fresh("tiny", vocab_size=100)
+    assert config.initializer_range == pytest.approx(0.02 * 6**0.5, abs=5e-5)  # 768 / 128
+    assert config == replace(
+        BertConfig.preset("tiny", vocab_size=100), initializer_range=config.initializer_range
+    )
+    assert BertConfig.fresh("tiny", hidden_size=32).initializer_range == 0.098
 
 
 def test_preset_with_changes():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.display import Preparation, preparing, training_display
 from minibert.cli.screen import console, duration, print_table
-from minibert.config import FRESH, BertConfig, TrainConfig, initial_std
+from minibert.config import FRESH, BertConfig, TrainConfig
 
 if TYPE_CHECKING:
     from minibert.training.run import Run
@@ -74,8 +74,7 @@ def chosen_model(given: Mapping[str, Any]) -> BertConfig:
         changes |= {"hidden_size": given["width"], "intermediate_size": 4 * given["width"]}
     if given["heads"] is not None:
         changes["num_attention_heads"] = given["heads"]
-    config = BertConfig.preset(given["preset"], **changes)
-    return replace(config, initializer_range=initial_std(config.hidden_size))
+    return BertConfig.fresh(given["preset"], **changes)
 
 
 def compile_kernels(name: str, status: Preparation) -> None:

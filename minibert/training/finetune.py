@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from minibert.checkpoint.huggingface import load_config
 from minibert.checkpoint.names import TASK_HEADS
 from minibert.checkpoint.weights import load_weights
-from minibert.config import FRESH, BertConfig, FineTuneConfig, initial_std
+from minibert.config import FRESH, BertConfig, FineTuneConfig
 from minibert.data.tasks import QuestionExample, TaggedExample
 from minibert.keys import Key
 from minibert.models.labels import read_labels
@@ -130,7 +130,7 @@ def prepare(
         config = load_config(start.folder)
         tokenizer: Tokenizer | None = Tokenizer.load(start.folder)
     else:
-        config = fresh_config(start)
+        config = BertConfig.fresh(start.preset)
         tokenizer = (
             Tokenizer(Vocabulary.load(start.vocab), lowercase=start.lowercase)
             if start.vocab
@@ -263,12 +263,6 @@ def has_same_head(folder: Path, task: Task) -> bool:
     except ValueError:
         return False  # not fine-tuned for any
     return not isinstance(task, LabelledTask) or read_labels(raw) == task.labels
-
-
-def fresh_config(start: Start) -> BertConfig:
-    """Return a preset whose fresh weights are as loud as its width wants them."""
-    config = BertConfig.preset(start.preset)
-    return dataclasses.replace(config, initializer_range=initial_std(config.hidden_size))
 
 
 def fresh_tokenizer(examples: Sequence[Any], start: Start) -> Tokenizer:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PRESETS = {  # name: (layers, width, heads)
     "tiny": (2, 128, 2),
@@ -151,6 +152,36 @@ def initial_std(width: int) -> float:
     return round(0.02 * math.sqrt(768 / width), 4)
 
 
+class Range(NamedTuple):
+    expected: str
+    holds: Callable[[float], bool]
+
+
+AT_LEAST_1 = Range("at least 1", lambda x: x >= 1)
+ABOVE_0 = Range("a number above 0", lambda x: 0 < x < math.inf)
+FROM_0 = Range("0 or more", lambda x: 0 <= x < math.inf)
+SHARE = Range("a share from 0 to 1", lambda x: 0 <= x <= 1)
+PART = Range("0 < share < 1", lambda x: 0 < x < 1)
+DROPPED = Range("0 <= rate < 1", lambda x: 0 <= x < 1)
+FACTOR = Range("0 < factor <= 1", lambda x: 0 < x <= 1)
+
+
+def check_ranges(config: Any, ranges: Mapping[Range, Sequence[str]]) -> None:
+    """Raise ValueError at the first of these fields that is no number, or not in its range."""
+    kinds = {field.name: field.type.split(" | ") for field in fields(config)}
+    for (expected, holds), names in ranges.items():
+        for name in names:
+            value = getattr(config, name)
+            if value is None and "None" in kinds[name]:
+                continue
+            whole = "int" in kinds[name]
+            if not isinstance(value, int if whole else (int, float)) or isinstance(value, bool):
+                kind = "a whole number" if whole else "a number"
+                raise ValueError(f"{name} is {value!r}, expected {kind}")
+            if not holds(value):
+                raise ValueError(f"{name} is {value}, expected {expected}")
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """How a model is pretrained; checked when made.  Times are minutes of training.
@@ -191,24 +222,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
             raise ValueError("a run has either steps or minutes: give one of them")
-        if not 8 <= self.max_length:
-            raise ValueError(f"max_length is {self.max_length}, expected at least 8 tokens")
-        for name in ("batch_size", "accumulation", "evaluations", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in ("steps", "minutes", "learning_rate", "clip_norm", "save_minutes"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name} is {value}, expected a number above 0")
-        for name in ("warmup", "short_probability"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
-        for name in ("mask_probability", "held_out", "beta2"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 < share < 1")
-        for name in ("weight_decay", "masked_weight", "next_weight"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        ranges = {
+            Range("at least 8 tokens", lambda x: x >= 8): ["max_length"],
+            AT_LEAST_1: ["batch_size", "accumulation", "evaluations", "log_every"],
+            ABOVE_0: ["steps", "minutes", "learning_rate", "clip_norm", "save_minutes"],
+            SHARE: ["warmup", "short_probability"],
+            PART: ["mask_probability", "held_out", "beta2"],
+            FROM_0: ["weight_decay", "masked_weight", "next_weight"],
+        }
+        check_ranges(self, ranges)
         if self.masked_weight == 0 and self.next_weight == 0:
             raise ValueError("masked_weight and next_weight are both 0: nothing would be trained")
         if self.optimizer not in OPTIMIZERS:
@@ -243,21 +265,12 @@ class FineTuneConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulation"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in ("freeze_layers", "patience"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
-        for name in ("learning_rate", "clip_norm"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
-        for name in ("warmup", "synonyms", "reorder"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}, expected 0 <= rate < 1")
-        if not 0 < self.layer_decay <= 1:
-            raise ValueError(f"layer_decay is {self.layer_decay}, expected 0 < factor <= 1")
-        if not 0 <= self.weight_decay < float("inf"):
-            raise ValueError(f"weight_decay is {self.weight_decay}, expected 0 or more")
+        ranges = {
+            AT_LEAST_1: ["epochs", "batch_size", "accumulation"],
+            ABOVE_0: ["learning_rate", "clip_norm"],
+            SHARE: ["warmup", "synonyms", "reorder"],
+            DROPPED: ["dropout"],
+            FACTOR: ["layer_decay"],
+            FROM_0: ["weight_decay", "freeze_layers", "patience"],
+        }
+        check_ranges(self, ranges)

@@ -1,10 +1,12 @@
 import json
+import math
+import re
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
 
-from minibert.config import ACTIVATION_NAMES, PRESETS, BertConfig
+from minibert.config import ACTIVATION_NAMES, PRESETS, BertConfig, FineTuneConfig, TrainConfig
 
 
 def build(**changes: Any) -> BertConfig:
@@ -213,3 +215,28 @@ def test_a_heads_dropout_is_the_hidden_one_unless_given():
     assert BertConfig(hidden_dropout_prob=0.3, classifier_dropout=0.0).head_dropout_prob == 0.0
     with pytest.raises(ValueError, match=r"classifier_dropout is 1\.5, expected 0 <= rate < 1"):
         BertConfig(classifier_dropout=1.5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (TrainConfig, {"batch_size": 2.0}, "batch_size is 2.0, expected a whole number"),
+        (TrainConfig, {"batch_size": "4"}, "batch_size is '4', expected a whole number"),
+        (TrainConfig, {"batch_size": True}, "batch_size is True, expected a whole number"),
+        (TrainConfig, {"learning_rate": "1e-3"}, "learning_rate is '1e-3', expected a number"),
+        (TrainConfig, {"warmup": None}, "warmup is None, expected a number"),
+        (TrainConfig, {"beta2": 1}, "beta2 is 1, expected 0 < share < 1"),
+        (TrainConfig, {"weight_decay": math.inf}, "weight_decay is inf, expected 0 or more"),
+        (FineTuneConfig, {"epochs": None}, "epochs is None, expected a whole number"),
+        (FineTuneConfig, {"epochs": 0}, "epochs is 0, expected at least 1"),
+        (FineTuneConfig, {"freeze_layers": -1}, "freeze_layers is -1, expected 0 or more"),
+        (FineTuneConfig, {"learning_rate": math.nan}, "learning_rate is nan, expected a number ab"),
+        (FineTuneConfig, {"dropout": 1}, "dropout is 1, expected 0 <= rate < 1"),
+        (FineTuneConfig, {"layer_decay": 0.0}, "layer_decay is 0.0, expected 0 < factor <= 1"),
+        (FineTuneConfig, {"reorder": 1.5}, "reorder is 1.5, expected a share from 0 to 1"),
+    ],
+)
+def test_values_that_are_refused(kind: Any, changes: dict[str, Any], message: str) -> None:
+    length = {"steps": 1} if kind is TrainConfig else {}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        kind(**length, **changes)

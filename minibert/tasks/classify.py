@@ -43,15 +43,8 @@ class Classify(LabelledTask):
     metric: ClassVar[str] = "accuracy"
     shortest = 5, "[CLS] a [SEP] b [SEP]"
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        max_length: int = 128,
-        labels: Sequence[str] = (),
-        balanced: bool = False,
-        pairs: bool | None = None,
-    ) -> None:
-        super().__init__(tokenizer, max_length, labels, balanced)
+    def __init__(self, tokenizer: Tokenizer, *, pairs: bool | None = None, **shared: Any) -> None:
+        super().__init__(tokenizer, **shared)
         self.pairs = pairs
 
     def fitted(self, examples: Sequence[TextExample]) -> Classify:

@@ -20,6 +20,7 @@ class LabelledTask(Task):
     def __init__(
         self,
         tokenizer: Tokenizer,
+        *,
         max_length: int = 128,
         labels: Sequence[str] = (),
         balanced: bool = False,
@@ -32,7 +33,9 @@ class LabelledTask(Task):
 
     def with_labels(self, labels: Sequence[str], found: Sequence[str]) -> Self:
         """Return the same task with its labels, weighed by how often each was ``found``."""
-        task = type(self)(self.tokenizer, self.max_length, labels, self.balanced)
+        task = type(self)(
+            self.tokenizer, max_length=self.max_length, labels=labels, balanced=self.balanced
+        )
         if self.balanced:
             numbers = [task.numbers[label] for label in found]
             task.class_weights = balanced_weights(numbers, len(labels))

@@ -11,9 +11,9 @@ from minibert.data.tasks.columns import (
     cell,
     check_columns,
     chosen_column,
-    listed,
     named_column,
     named_pair,
+    needed_column,
 )
 from minibert.data.tasks.examples import TextExample
 from minibert.data.tasks.tables import Table, read_table
@@ -82,16 +82,9 @@ def _columns(
                 second = named_column(table, SECOND_NAMES, taken)
         if third is None:
             third = named_column(table, LABEL_NAMES, taken)
-    for column, what, names in ((first, "text", TEXT_NAMES), (third, "label", LABEL_NAMES)):
-        if column is None and (labelled or what == "text"):
-            found = f"there are {table.width} columns without names"
-            if table.columns is not None:
-                known = ", ".join(names[:5])
-                found = f"none of the names, {listed(table)}, is a known one ({known} …)"
-            raise ValueError(
-                f"{table.where}: which column is the {what}? {found}: name it with --{what}-column"
-            )
-    assert first is not None
+    first = needed_column(table, first, "text", TEXT_NAMES[:5])
+    if labelled:
+        third = needed_column(table, third, "label", LABEL_NAMES[:5])
     return first, second, third
 
 

@@ -118,6 +118,18 @@ def named_pair(table: Table) -> tuple[int, int] | None:
     return None
 
 
+def needed_column(table: Table, column: int | None, what: str, known: Sequence[str]) -> int:
+    """Return the column, or raise ValueError where neither a flag nor a known name led to one."""
+    if column is not None:
+        return column
+    found = f"there are {table.width} columns without names"
+    if table.columns is not None:
+        found = f"none of the names, {listed(table)}, is a known one ({', '.join(known)} …)"
+    raise ValueError(
+        f"{table.where}: which column is the {what}? {found}: name it with --{what}-column"
+    )
+
+
 def check_columns(table: Table, columns: Iterable[tuple[str, int | None]]) -> None:
     """Raise ValueError where two flags lead to one column, or one to lists or objects."""
     flags: dict[int, str] = {}

@@ -12,9 +12,9 @@ from minibert.data.tasks.columns import (
     cell,
     check_columns,
     chosen_column,
-    listed,
     named_column,
     named_pair,
+    needed_column,
     shown_name,
 )
 from minibert.data.tasks.examples import ScoredExample
@@ -85,17 +85,11 @@ def _columns(
             two = named_column(table, (*SECOND_NAMES, *TEXT_NAMES), taken)
         if three is None:
             three = named_column(table, SCORE_NAMES, taken)
-    for column, what in ((one, "first"), (two, "second"), (three, "score")):
-        if column is None and (scored or what != "score"):
-            found = f"there are {table.width} columns without names"
-            if table.columns is not None:
-                known = "sentence1, sentence2, score …"
-                found = f"none of the names, {listed(table)}, is a known one ({known})"
-            raise ValueError(
-                f"{table.where}: which column is the {what}? {found}: name it with --{what}-column"
-            )
-    assert one is not None
-    assert two is not None
+    known = ("sentence1", "sentence2", "score")
+    one = needed_column(table, one, "first", known)
+    two = needed_column(table, two, "second", known)
+    if scored:
+        three = needed_column(table, three, "score", known)
     return one, two, three
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from minibert.inference import AttentionMaps
 from minibert.plots import plot_attention, plot_report
@@ -108,6 +110,28 @@ def test_report(tmp_path: Path, steps: int) -> None:
     metrics = write_metrics(tmp_path / "metrics.jsonl", steps, unigram_entropy=3.9, parameters=9)
     plot_report(metrics, tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+def test_report_speaks_of_next_sentence_where_there_are_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: bool
+) -> None:
+    metrics = write_metrics(tmp_path / "metrics.jsonl", 5)
+    if not pairs:
+        lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+        lines = [{k: v for k, v in line.items() if "nsp" not in k} for line in lines]
+        metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    drawn: list[str] = []
+
+    def save(figure: Figure, out: Path) -> None:
+        drawn.extend(text.get_text() for text in figure.findobj(Text))
+
+    monkeypatch.setattr("minibert.plots.report.save", save)
+    plot_report(metrics, tmp_path / "report.png")
+    written = " | ".join(drawn)
+    for text in ("next sentence", "next-sentence accuracy 70.0%", "chance, for next sentence"):
+        assert (text in written) == pairs, text
+    assert "masked words" in written
 
 
 def test_report_passes_over_a_line_cut_short_and_numbers_that_are_none(tmp_path: Path) -> None:

@@ -53,19 +53,20 @@ class Display:
         self.step, self.progress = record["step"], min(progress, 1.0)
         # A mean that forgets; dividing by the weights so far makes the first steps count fully.
         self.weight += SMOOTHING * (1 - self.weight)
-        for name in SMOOTHED:
+        for name in record.keys() & SMOOTHED:
             mean = self.means.get(name, 0.0)
             self.means[name] = mean + SMOOTHING * (record[name] - mean)
         self.screen.redraw(self)
 
     def evaluated(self, record: dict[str, Any], filled: Sequence[FilledBlank]) -> None:
         self.last_eval = record
-        self.screen.write(
+        line = (
             f"step {record['step']:,} on held-out text: loss {record['eval_mlm_loss']:.2f}, "
-            f"blanks {record['eval_mlm_accuracy']:.1%} right, "
-            f"next {record['eval_nsp_accuracy']:.0%}",
-            style="bold",
+            f"blanks {record['eval_mlm_accuracy']:.1%} right"
         )
+        if "eval_nsp_accuracy" in record:
+            line += f", next {record['eval_nsp_accuracy']:.0%}"
+        self.screen.write(line, style="bold")
         self.write_blanks(filled)
 
     def write_blanks(self, filled: Sequence[FilledBlank]) -> None:
@@ -86,11 +87,12 @@ class Display:
     def figures(self) -> list[str]:
         """Return the figures of the present step, the most important first."""
         means = {name: value / self.weight for name, value in self.means.items()}
+        following = [f"next {means['nsp_accuracy']:.0%}"] if "nsp_accuracy" in means else []
         return [
             f"step {self.step:,}",
             f"loss {means['mlm_loss']:.2f}",
             f"blanks {means['mlm_accuracy']:.1%} right",
-            f"next {means['nsp_accuracy']:.0%}",
+            *following,
             f"{means['tokens_per_second']:,.0f} tokens/s",
         ]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.display import Preparation, preparing, training_display
-from minibert.cli.screen import console, duration, print_table
+from minibert.cli.screen import console, duration, print_table, visible
 from minibert.config import FRESH, BertConfig, TrainConfig
 
 if TYPE_CHECKING:
@@ -133,8 +133,11 @@ def print_result(run: Run, last_eval: dict[str, Any] | None) -> None:
         rows += [
             ("masked words", f"{last_eval['eval_mlm_accuracy']:.1%} right, held-out text"),
             ("", f"loss {loss:.3f}, perplexity {math.exp(min(loss, 700)):,.1f}"),
-            ("next sentence", f"{last_eval['eval_nsp_accuracy']:.1%} right, held-out text"),
         ]
+        if "eval_nsp_accuracy" in last_eval:
+            rows.append(
+                ("next sentence", f"{last_eval['eval_nsp_accuracy']:.1%} right, held-out text")
+            )
     rows += [
         ("steps", f"{run.position.step:,}"),
         ("tokens seen", f"{run.position.tokens:,}"),
@@ -145,7 +148,16 @@ def print_result(run: Run, last_eval: dict[str, Any] | None) -> None:
     print()
     print_table(("", ""), rows)
     print("\nTry it:")
-    print(f'    minibert fill {run.folder} "The [MASK] statement is used to exit a loop."')
+    print(f'    minibert fill {run.folder} "{example(run)}"')
+
+
+def example(run: Run) -> str:
+    """Return a sentence with a blank: of the run's own text, if it has one that a shell takes."""
+    if run.text.files:
+        for blank in run.blanks:
+            if not set('"$`\\!%') & set(blank.text) and not blank.text.startswith("-"):
+                return visible(blank.text)
+    return "The [MASK] statement is used to exit a loop."
 
 
 def next_free_run(prefix: str = "") -> Path:

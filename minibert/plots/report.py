@@ -96,9 +96,10 @@ def headline(start: Record, train: list[Record], held_out: list[Record]) -> str:
         end = held_out[-1]
         lines += (
             f"\nIn the end, on held-out text: masked-word loss {end['eval_mlm_loss']:.2f}, "
-            f"accuracy {end['eval_mlm_accuracy']:.1%}; "
-            f"next-sentence accuracy {end['eval_nsp_accuracy']:.1%}"
+            f"accuracy {end['eval_mlm_accuracy']:.1%}"
         )
+        if "eval_nsp_accuracy" in end:
+            lines += f"; next-sentence accuracy {end['eval_nsp_accuracy']:.1%}"
     return lines
 
 
@@ -139,7 +140,8 @@ def draw_accuracy(axes: Axes, train: list[Record], held_out: list[Record]) -> No
     axes.plot([], [], color=GREY, label="held-out", **HELD_OUT)
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    draw_level(axes, 0.5, "chance, for next sentence", above=False)
+    if any("nsp_accuracy" in record for record in train):
+        draw_level(axes, 0.5, "chance, for next sentence", above=False)
     legend_above(axes)
 
 

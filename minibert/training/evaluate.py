@@ -30,7 +30,8 @@ class FilledBlank(NamedTuple):
 def evaluate(model: BertForPreTraining, batches: Sequence[PretrainingBatch]) -> dict[str, float]:
     """Return ``eval_mlm_loss``, ``eval_mlm_accuracy``, ``eval_nsp_loss``, ``eval_nsp_accuracy``.
 
-    Means over all rows of all batches, without dropout.
+    Means over all rows of all batches, without dropout.  The last two are left out where rows are
+    no pairs.
     """
     totals = Totals()
     for batch in batches:

@@ -190,10 +190,9 @@ def evaluate_run(run: Run) -> tuple[dict[str, Any], list[FilledBlank]]:
         "elapsed": position.elapsed,
     }
     run.metrics.append(record)
-    total = (
-        run.config.masked_weight * record["eval_mlm_loss"]
-        + run.config.next_weight * record["eval_nsp_loss"]
-    )
+    total = run.config.masked_weight * record[
+        "eval_mlm_loss"
+    ] + run.config.next_weight * record.get("eval_nsp_loss", 0.0)
     if total < position.best_loss:
         position.best_loss = total
         run.save_best()

@@ -13,7 +13,7 @@ from minibert.models.pretraining import PretrainingOutput
 
 @dataclass
 class Totals:
-    """Sums over any number of batches; the means divide by what was counted, or are 0."""
+    """Sums over any number of batches, and their means."""
 
     masked_loss: float = 0.0
     masked_right: int = 0
@@ -31,14 +31,16 @@ class Totals:
         self.next_count += output.next_count
 
     def means(self) -> dict[str, float]:
-        """Return both losses in nats and both accuracies as shares."""
-        masked, pairs = max(self.masked_count, 1), max(self.next_count, 1)
-        return {
+        """Return losses in nats and accuracies as shares; of next sentence if there were pairs."""
+        masked = max(self.masked_count, 1)
+        means = {
             "mlm_loss": self.masked_loss / masked,
             "mlm_accuracy": self.masked_right / masked,
-            "nsp_loss": self.next_loss / pairs,
-            "nsp_accuracy": self.next_right / pairs,
         }
+        if self.next_count:
+            means["nsp_loss"] = self.next_loss / self.next_count
+            means["nsp_accuracy"] = self.next_right / self.next_count
+        return means
 
 
 class MetricsFile:

@@ -38,6 +38,17 @@ def test_the_first_step_counts_fully_and_means_follow() -> None:
     assert "12,346 tokens/s" in shown.figures()
 
 
+def test_without_next_sentence_nothing_is_said_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def without(figures: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in figures.items() if "nsp" not in name}
+
+    shown = Display(PlainScreen())
+    shown.stepped(without(record(1)), 0.01)
+    assert shown.figures() == ["step 1", "loss 5.00", "blanks 25.0% right", "12,346 tokens/s"]
+    shown.evaluated(without(EVAL), [])
+    assert capsys.readouterr().out.endswith("held-out text: loss 4.50, blanks 20.0% right\n")
+
+
 def test_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])

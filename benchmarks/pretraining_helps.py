@@ -42,7 +42,7 @@ from minibert.tasks.base import Columns, TaskModel
 from minibert.tasks.predict import predict
 from minibert.training.finetune import Preparation, Quiet, Start, prepare, train_seed
 
-RATES = (1e-4, 3e-4, 1e-3)
+RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 SEEDS, QUICK_SEEDS = 5, 2
 CHOOSING_SEED = 1000  # the learning rate is chosen with it
 CHOSEN_BY = 500  # dev rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -99,7 +100,8 @@ class BertConfig:
         wants: see ``initial_std``.
         """
         config = cls.preset(preset, **changes)
-        return replace(config, initializer_range=initial_std(config.hidden_size))
+        changes.setdefault("initializer_range", initial_std(config.hidden_size))
+        return replace(config, **changes)
 
     def to_json(self, architecture: str = "BertForPreTraining") -> dict[str, Any]:
         """Return what Hugging Face's ``config.json`` holds for a model of that class."""
@@ -166,19 +168,26 @@ DROPPED = Range("0 <= rate < 1", lambda x: 0 <= x < 1)
 FACTOR = Range("0 < factor <= 1", lambda x: 0 < x <= 1)
 
 
-def check_ranges(config: Any, ranges: Mapping[Range, Sequence[str]]) -> None:
-    """Raise ValueError at the first of these fields that is no number, or not in its range."""
-    kinds = {field.name: field.type.split(" | ") for field in fields(config)}
+KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": (bool, "True or False"),
+    "str": (str, "a text"),
+}
+
+
+def check_fields(config: Any, ranges: Mapping[Range, Sequence[str]]) -> None:
+    """Raise ValueError at the first field of another type than its own, or not in its range."""
+    for field in fields(config):
+        value, (kind, *others) = getattr(config, field.name), field.type.split(" | ")
+        types, expected = KINDS[kind]
+        fits = isinstance(value, types) and isinstance(value, bool) == (kind == "bool")
+        if not fits and not (value is None and "None" in others):
+            raise ValueError(f"{field.name} is {value!r}, expected {expected}")
     for (expected, holds), names in ranges.items():
         for name in names:
             value = getattr(config, name)
-            if value is None and "None" in kinds[name]:
-                continue
-            whole = "int" in kinds[name]
-            if not isinstance(value, int if whole else (int, float)) or isinstance(value, bool):
-                kind = "a whole number" if whole else "a number"
-                raise ValueError(f"{name} is {value!r}, expected {kind}")
-            if not holds(value):
+            if value is not None and not holds(value):
                 raise ValueError(f"{name} is {value}, expected {expected}")
 
 
@@ -220,6 +229,8 @@ class TrainConfig:
     model: str = FRESH
 
     def __post_init__(self) -> None:
+        if isinstance(self.model, os.PathLike):
+            object.__setattr__(self, "model", os.fspath(self.model))
         if (self.steps is None) == (self.minutes is None):
             raise ValueError("a run has either steps or minutes: give one of them")
         ranges = {
@@ -230,7 +241,7 @@ class TrainConfig:
             PART: ["mask_probability", "held_out", "beta2"],
             FROM_0: ["weight_decay", "masked_weight", "next_weight"],
         }
-        check_ranges(self, ranges)
+        check_fields(self, ranges)
         if self.masked_weight == 0 and self.next_weight == 0:
             raise ValueError("masked_weight and next_weight are both 0: nothing would be trained")
         if self.optimizer not in OPTIMIZERS:
@@ -273,4 +284,4 @@ class FineTuneConfig:
             FACTOR: ["layer_decay"],
             FROM_0: ["weight_decay", "freeze_layers", "patience"],
         }
-        check_ranges(self, ranges)
+        check_fields(self, ranges)

@@ -2,6 +2,7 @@ import json
 import math
 import re
 from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,7 @@ def test_fresh_weights_are_as_loud_in_a_narrow_model_as_in_base():
         BertConfig.preset("tiny", vocab_size=100), initializer_range=config.initializer_range
     )
     assert BertConfig.fresh("tiny", hidden_size=32).initializer_range == 0.098
+    assert BertConfig.fresh("tiny", initializer_range=0.5).initializer_range == 0.5
 
 
 def test_preset_with_changes():
@@ -227,6 +229,10 @@ def test_a_heads_dropout_is_the_hidden_one_unless_given():
         (TrainConfig, {"warmup": None}, "warmup is None, expected a number"),
         (TrainConfig, {"beta2": 1}, "beta2 is 1, expected 0 < share < 1"),
         (TrainConfig, {"weight_decay": math.inf}, "weight_decay is inf, expected 0 or more"),
+        (TrainConfig, {"seed": 1.5}, "seed is 1.5, expected a whole number"),
+        (TrainConfig, {"whole_word": "no"}, "whole_word is 'no', expected True or False"),
+        (TrainConfig, {"model": None}, "model is None, expected a text"),
+        (FineTuneConfig, {"freeze_embeddings": 1}, "freeze_embeddings is 1, expected True or Fal"),
         (FineTuneConfig, {"epochs": None}, "epochs is None, expected a whole number"),
         (FineTuneConfig, {"epochs": 0}, "epochs is 0, expected at least 1"),
         (FineTuneConfig, {"freeze_layers": -1}, "freeze_layers is -1, expected 0 or more"),
@@ -240,3 +246,7 @@ def test_values_that_are_refused(kind: Any, changes: dict[str, Any], message: st
     length = {"steps": 1} if kind is TrainConfig else {}
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         kind(**length, **changes)
+
+
+def test_a_folder_to_begin_with_may_be_a_path() -> None:
+    assert TrainConfig(steps=1, model=Path("runs", "first")).model == str(Path("runs", "first"))  # pyright: ignore[reportArgumentType]

@@ -112,6 +112,17 @@ def test_report(tmp_path: Path, steps: int) -> None:
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
+def texts_of_report(metrics: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    drawn: list[str] = []
+
+    def save(figure: Figure, out: Path) -> None:
+        drawn.extend(text.get_text() for text in figure.findobj(Text))
+
+    monkeypatch.setattr("minibert.plots.report.save", save)
+    plot_report(metrics, metrics.with_name("report.png"))
+    return " | ".join(drawn)
+
+
 @pytest.mark.parametrize("pairs", [True, False])
 def test_report_speaks_of_next_sentence_where_there_are_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: bool
@@ -121,17 +132,17 @@ def test_report_speaks_of_next_sentence_where_there_are_pairs(
         lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
         lines = [{k: v for k, v in line.items() if "nsp" not in k} for line in lines]
         metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    drawn: list[str] = []
-
-    def save(figure: Figure, out: Path) -> None:
-        drawn.extend(text.get_text() for text in figure.findobj(Text))
-
-    monkeypatch.setattr("minibert.plots.report.save", save)
-    plot_report(metrics, tmp_path / "report.png")
-    written = " | ".join(drawn)
+    written = texts_of_report(metrics, monkeypatch)
     for text in ("next sentence", "next-sentence accuracy 70.0%", "chance, for next sentence"):
         assert (text in written) == pairs, text
     assert "masked words" in written
+
+
+def test_report_of_evaluations_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = write_metrics(tmp_path / "metrics.jsonl", 5)
+    lines = [line for line in metrics.read_text("utf-8").splitlines() if '"train"' not in line]
+    metrics.write_text("\n".join(lines), encoding="utf-8")
+    assert "chance, for next sentence" in texts_of_report(metrics, monkeypatch)
 
 
 def test_report_passes_over_a_line_cut_short_and_numbers_that_are_none(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from minibert.cli.options import (
     flag,
     limit_threads,
     ops_name,
+    refuse_flags,
     typed,
 )
 from minibert.cli.seeds import measure, report, train_seeds
@@ -190,7 +191,8 @@ def finetune(
     limit_threads(threads)
     config = FineTuneConfig(**{f.name: context.params[f.name] for f in fields(FineTuneConfig)})
     settings = task_settings(context)
-    refuse_for_folders(context)
+    if model != FRESH:
+        refuse_flags(context, ("preset", "vocab"), f"{model} has its own")
     folder = out or next_free_run(f"{task.value}-")
     check_place(folder)
     refuse_used(folder)
@@ -247,16 +249,6 @@ def task_settings(context: typer.Context) -> dict[str, Any]:
     if task == "answer":
         settings["stride"] = context.params["stride"]
     return settings
-
-
-def refuse_for_folders(context: typer.Context) -> None:
-    """Raise ValueError where a flag of fresh models was typed with a folder."""
-    for name in ("preset", "vocab"):
-        if typed(context, name) and context.params["model"] != FRESH:
-            raise ValueError(
-                f"--{name} is for fresh models, a folder has its own: leave it out, or give "
-                "--model fresh"
-            )
 
 
 def refuse_used(folder: Path) -> None:

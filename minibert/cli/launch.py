@@ -27,10 +27,10 @@ def started(folder: Path, given: Mapping[str, Any], ops: str) -> Run:
     config = TrainConfig(**{field.name: given[field.name] for field in fields(TrainConfig)})
     model_config = chosen_model(given)
 
-    from minibert.training.run import TextConfig, check_length, check_new_folder, start_run
+    from minibert.training.run import TextConfig, check_new_folder, check_rows, start_run
 
     check_new_folder(folder)
-    check_length(config, model_config)
+    check_rows(config, model_config)
     text = TextConfig(
         files=[str(file) for file in given["files"] or ()],
         lowercase=not given["cased"],
@@ -55,19 +55,18 @@ def resumed(folder: Path, ops: str) -> Run:
 
 
 def chosen_model(given: Mapping[str, Any]) -> BertConfig:
-    """Return the preset with the changes asked for, or a folder's sizes."""
-    dropout = dict.fromkeys(
-        ("hidden_dropout_prob", "attention_probs_dropout_prob"), given["dropout"]
-    )
+    """Return the preset, or the configuration of a folder, with the changes asked for."""
+    dropout = given["dropout"]
+    if dropout is None and given["model"] == FRESH:
+        dropout = 0.0
+    changes: dict[str, Any] = {}
+    if dropout is not None:
+        changes = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     if given["model"] != FRESH:
         from minibert.checkpoint.huggingface import load_config
 
-        return replace(load_config(given["model"]), **dropout)
-    changes: dict[str, Any] = {
-        "vocab_size": given["vocab_size"],
-        "hidden_act": given["activation"],
-        **dropout,
-    }
+        return replace(load_config(given["model"]), **changes)
+    changes |= {"vocab_size": given["vocab_size"], "hidden_act": given["activation"]}
     if given["layers"] is not None:
         changes["num_hidden_layers"] = given["layers"]
     if given["width"] is not None:
@@ -116,12 +115,13 @@ def train_and_report(run: Run) -> bool:
 
 def print_start(run: Run) -> None:
     config, layers = run.config, run.model.config.num_hidden_layers
-    begun = "" if config.model == FRESH else f" begun from {config.model}"
+    begins = config.model != FRESH and run.position.step == 0
+    weights = f", weights of {Path(config.model).name}" if begins else ""
     length = f"{config.steps:,} steps" if config.steps else f"{config.minutes:g} min"
     console().print(
-        f"Training{begun} for {length} on {len(run.corpus.tokens):,} tokens: "
+        f"Training for {length} on {len(run.corpus.tokens):,} tokens: "
         f"{run.model.params.value.size:,} parameters, {layers} layer{'s' * (layers > 1)} of width "
-        f"{run.model.config.hidden_size}, vocabulary {run.model.config.vocab_size:,}.  "
+        f"{run.model.config.hidden_size}, vocabulary {run.model.config.vocab_size:,}{weights}.  "
         "Ctrl-C saves."
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -62,6 +63,14 @@ def typed(context: typer.Context, name: str) -> bool:
     """Return whether a flag was given on the command line, and did not just keep its default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def refuse_flags(context: typer.Context, names: Collection[str], reason: str) -> None:
+    """Raise ValueError if one of these flags was typed, which would have to be ignored."""
+    for name in context.params:
+        if typed(context, name) and name in names:
+            what = "FILES" if name == "files" else "--" + name.replace("_", "-")
+            raise ValueError(f"{reason}: leave out {what}")
 
 
 def column_option(names: tuple[str, str], help: str) -> Any:

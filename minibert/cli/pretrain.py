@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -30,12 +29,14 @@ from minibert.cli.options import (
     flag,
     limit_threads,
     ops_name,
-    typed,
+    refuse_flags,
 )
 from minibert.config import FRESH, TrainConfig
 
 DEFAULT = TrainConfig(minutes=DEFAULT_MINUTES)
-RUN, MODEL, STEPS, TASKS, WATCH = "Run", "Model", "Optimisation", "Tasks", "Watching"
+RUN, MODEL, SIZE, STEPS, TASKS, WATCH = (
+    "Run", "Model", "A fresh model's", "Optimisation", "Tasks", "Watching"
+)  # fmt: skip
 
 
 def pretrain(
@@ -72,35 +73,40 @@ def pretrain(
             metavar="DIR",
         ),
     ] = FRESH,
+    dropout: Annotated[
+        float | None,
+        flag(
+            "--dropout",
+            MODEL,
+            "Share of activations dropped; 0.1 where text repeats often.",
+            show_default="0; a folder's own",
+        ),
+    ] = None,
     preset: Annotated[
         str,
-        flag("--preset", MODEL, "tiny, mini, small, medium, base or large.", metavar="NAME"),
+        flag("--preset", SIZE, "tiny, mini, small, medium, base or large.", metavar="NAME"),
     ] = "tiny",
     layers: Annotated[
-        int | None, flag("--layers", MODEL, "Layers, if not the preset's.", metavar="N")
+        int | None, flag("--layers", SIZE, "Layers, if not the preset's.", metavar="N")
     ] = None,
     width: Annotated[
-        int | None, flag("--width", MODEL, "Hidden width, if not the preset's.", metavar="N")
+        int | None, flag("--width", SIZE, "Hidden width, if not the preset's.", metavar="N")
     ] = None,
     heads: Annotated[
         int | None,
-        flag("--heads", MODEL, "Attention heads; they divide the width.", metavar="N"),
+        flag("--heads", SIZE, "Attention heads; they divide the width.", metavar="N"),
     ] = None,
-    dropout: Annotated[
-        float,
-        flag("--dropout", MODEL, "Share of activations dropped; 0.1 where text repeats often."),
-    ] = 0.0,
     activation: Annotated[
-        str, flag("--activation", MODEL, "gelu, gelu_new (by tanh) or relu.", metavar="NAME")
+        str, flag("--activation", SIZE, "gelu, gelu_new (by tanh) or relu.", metavar="NAME")
     ] = "gelu",
     vocab_size: Annotated[
-        int, flag("--vocab-size", MODEL, "Pieces to learn from the text.", metavar="N")
+        int, flag("--vocab-size", SIZE, "Pieces to learn from the text.", metavar="N")
     ] = 4096,
     vocab: Annotated[
         Path | None,
-        flag("--vocab", MODEL, "A vocab.txt to use instead.", metavar="FILE", show_default=False),
+        flag("--vocab", SIZE, "A vocab.txt to use instead.", metavar="FILE", show_default=False),
     ] = None,
-    cased: Annotated[bool, flag("--cased", MODEL, "Keep capitals and accents.")] = False,
+    cased: Annotated[bool, flag("--cased", SIZE, "Keep capitals and accents.")] = False,
     batch_size: Annotated[
         int, flag("--batch-size", STEPS, "Rows in one forward pass.", metavar="N")
     ] = DEFAULT.batch_size,
@@ -175,15 +181,13 @@ def pretrain(
     Example:  minibert pretrain letters.txt --model runs/first --minutes 2
     """  # fmt: skip
     limit_threads(threads)
-    if model != FRESH:
-        refuse_flags(context, OF_FRESH_MODELS, f"--model {model} has its own: leave out")
     folder = latest_run() if resume and out is None else out or next_free_run()
     if resume:
-        refuse_flags(
-            context, set(context.params) - KEPT, "--resume goes on as the run began: leave out"
-        )
+        refuse_flags(context, set(context.params) - KEPT, "--resume goes on as the run began")
         run = resumed(folder, ops_name(backend, matmul, precision))
     else:
+        if model != FRESH:
+            refuse_flags(context, OF_FRESH_MODELS, f"{model} has its own")
         check_place(folder)
         run = started(folder, context.params, ops_name(backend, matmul, precision))
     if not train_and_report(run):
@@ -197,11 +201,3 @@ OF_FRESH_MODELS = {
     "preset", "layers", "width", "heads", "activation", "vocab_size", "vocab", "cased",
 }  # fmt: skip
 """Flags that a model from a folder has its own answers to."""
-
-
-def refuse_flags(context: typer.Context, names: Collection[str], reason: str) -> None:
-    """Raise ValueError if one of these flags was typed, which the run would have to ignore."""
-    for name in context.params:
-        if typed(context, name) and name in names:
-            what = "FILES" if name == "files" else "--" + name.replace("_", "-")
-            raise ValueError(f"{reason} {what}")

@@ -66,7 +66,7 @@ class RowDrawer:
             raise ValueError(
                 "next-sentence prediction draws random sentences from another document, and there "
                 "is only 1 document here: put blank lines between documents (4 or more, so that 2 "
-                "can be held out), or train without it (--nsp-weight 0)"
+                "can be held out), or train without it (--next-weight 0)"
             )
         self.sentences = documents.corpus.sentences  # offsets into tokens
         self.first, self.end = documents.first, documents.end

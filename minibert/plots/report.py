@@ -140,7 +140,7 @@ def draw_accuracy(axes: Axes, train: list[Record], held_out: list[Record]) -> No
     axes.plot([], [], color=GREY, label="held-out", **HELD_OUT)
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    if any("nsp_accuracy" in record for record in train):
+    if any({"nsp_accuracy", "eval_nsp_accuracy"} & record.keys() for record in (*train, *held_out)):
         draw_level(axes, 0.5, "chance, for next sentence", above=False)
     legend_above(axes)
 

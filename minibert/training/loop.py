@@ -190,9 +190,8 @@ def evaluate_run(run: Run) -> tuple[dict[str, Any], list[FilledBlank]]:
         "elapsed": position.elapsed,
     }
     run.metrics.append(record)
-    total = run.config.masked_weight * record[
-        "eval_mlm_loss"
-    ] + run.config.next_weight * record.get("eval_nsp_loss", 0.0)
+    masked, following = record["eval_mlm_loss"], record.get("eval_nsp_loss", 0.0)
+    total = run.config.masked_weight * masked + run.config.next_weight * following
     if total < position.best_loss:
         position.best_loss = total
         run.save_best()

@@ -14,6 +14,7 @@ import dataclasses
 import math
 import os
 import platform
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ import numpy as np
 from minibert import __version__
 from minibert.arrays import Array
 from minibert.checkpoint.huggingface import check_vocabulary, save_model
+from minibert.checkpoint.names import bare
 from minibert.checkpoint.resume import load_training, save_training
 from minibert.checkpoint.weights import load_weights
 from minibert.config import FRESH, BertConfig, TrainConfig
@@ -131,7 +133,7 @@ def cache_folder() -> Path:
 def start_run(
     folder: Path,
     config: TrainConfig,
-    model_config: BertConfig,  # its vocab_size is the largest the vocabulary may be
+    model_config: BertConfig,  # of a fresh model: vocab_size is the largest it may come to
     text: TextConfig,
     ops: str | Ops = "numba",
     status: Status = lambda message: None,
@@ -143,10 +145,16 @@ def start_run(
     Raises ValueError if the folder holds something already, or text or weights are not fit.
     """
     check_new_folder(folder)
-    check_length(config, model_config)
+    check_rows(config, model_config)
     text = dataclasses.replace(text, files=[str(Path(file).absolute()) for file in text.files])
-    make = fresh_model if config.model == FRESH else opened_model
-    model, tokenizer = make(config, model_config, text, ops, status)
+    if config.model == FRESH:
+        model, tokenizer = fresh_model(config, model_config, text, ops, status)
+    else:
+        config = dataclasses.replace(config, model=str(Path(config.model).absolute()))
+        model, tokenizer = opened_model(config, model_config, ops, status)
+        if text.vocab is not None:
+            raise ValueError(f"{config.model} has a vocabulary: leave out {text.vocab}")
+        text = dataclasses.replace(text, lowercase=tokenizer.lowercase)
     return assemble(folder, config, text, model, tokenizer, Position(), status)
 
 
@@ -170,15 +178,18 @@ def fresh_model(
 
 
 def opened_model(
-    config: TrainConfig, model_config: BertConfig, text: TextConfig, ops: str | Ops, status: Status
+    config: TrainConfig, model_config: BertConfig, ops: str | Ops, status: Status
 ) -> tuple[BertForPreTraining, Tokenizer]:
-    """Return the model and the tokenizer of a folder; heads of pretraining it lacks are drawn."""
+    """Return the model and the tokenizer of a folder.
+
+    Warns of heads of pretraining that the folder lacks, which are drawn, and of others, left out.
+    """
     status("opening the model")
     folder = Path(config.model)
     tokenizer = Tokenizer.load(folder)
     check_vocabulary(folder, model_config, tokenizer)
     model = BertForPreTraining(model_config, ops)
-    load_weights(
+    drawn, dropped = load_weights(
         model.params,
         folder,
         missing_heads="initialize",
@@ -186,6 +197,10 @@ def opened_model(
         key=Key(config.seed).child("weights"),
         std=model_config.initializer_range,
     )
+    if drawn:
+        warnings.warn(f"{folder} lacks {bare(drawn)}: begun from random numbers", stacklevel=2)
+    if dropped:
+        warnings.warn(f"{folder}: {bare(dropped)} is for another task, and left out", stacklevel=2)
     return model, tokenizer
 
 
@@ -289,8 +304,13 @@ def check_new_folder(folder: Path) -> None:
         )
 
 
-def check_length(config: TrainConfig, model_config: BertConfig) -> None:
-    """Raise ValueError if rows would be longer than the model has positions."""
+def check_rows(config: TrainConfig, model_config: BertConfig) -> None:
+    """Raise ValueError if rows would be longer, or have more segments, than the model knows."""
+    if config.next_weight > 0 and model_config.type_vocab_size < 2:
+        raise ValueError(
+            "the model cannot tell the two sentences of a pair apart (type_vocab_size is 1): train "
+            "without next-sentence prediction (--next-weight 0)"
+        )
     longest = model_config.max_position_embeddings
     if config.max_length > longest:
         raise ValueError(

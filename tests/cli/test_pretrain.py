@@ -11,12 +11,21 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from minibert.checkpoint.huggingface import save_model
+from minibert.cli.launch import example
 from minibert.cli.options import Backend, Matmul, Precision, ops_name
 from minibert.cli.pretrain import pretrain
-from minibert.config import TrainConfig
+from minibert.config import BertConfig, TrainConfig
+from minibert.keys import Key
+from minibert.models.pretraining import BertForPreTraining
+from minibert.tokenizer import SPECIAL_TOKENS, Tokenizer, Vocabulary
+from minibert.training.evaluate import Blank
+from minibert.training.run import TextConfig
 
 from .conftest import Command, Result, assert_refused
 
@@ -67,6 +76,7 @@ def test_a_run(cli: Command, text_file: Path) -> None:
     *_, command = result.out.splitlines()
     assert command.startswith('    minibert fill run "')
     assert "[MASK]" in command
+    assert "exit a loop" not in command, "the example is of the run's own text"
     assert cli(*shlex.split(command)[1:]).status == 0
 
 
@@ -147,9 +157,10 @@ def test_a_run_begins_with_another_run(cli: Command, text_file: Path, tmp_path: 
     other.write_text("A new word is read.\n\nAnother text it is.\n\nThe end.\n", encoding="utf-8")
     result = cli("pretrain", other, "--model", "first", "--next-weight", "0", *steps, "second")
     assert result.status == 0, result.err
-    assert "begun from first" in result.out
+    assert "weights of first." in result.out
     assert Path("second/vocab.txt").read_bytes() == Path("first/vocab.txt").read_bytes()
-    assert json.loads(Path("second/state.json").read_text())["train"]["model"] == "first"
+    state = json.loads(Path("second/state.json").read_text())
+    assert state["train"]["model"] == str(Path("first").absolute())
     assert cli("fill", "second", "The [MASK] ends.").status == 0
 
 
@@ -164,7 +175,54 @@ def test_models_to_begin_with_that_are_refused(cli: Command, text_file: Path) ->
         leaves_nothing(result, "run", "first has its own", f"leave out {flag.split()[0]}")
     Path("first/model.safetensors").unlink()
     leaves_nothing(cli(*begin, "first", *steps), "run", "first", "model.safetensors")
-    assert_refused(cli("pretrain", "--resume", "--model", "first", "--out", "first"), "--model")
+    resume = ("pretrain", "--resume", "--out", "first", "--model", "first", "--preset", "tiny")
+    assert_refused(cli(*resume), "goes on as the run began", "leave out --model")
+
+
+@pytest.mark.parametrize(("typed", "expected"), [([], 0.25), (["--dropout", "0.5"], 0.5)])
+def test_a_folder_keeps_its_dropout_unless_another_is_typed(
+    cli: Command, text_file: Path, typed: list[str], expected: float
+) -> None:
+    first = ("--dropout", "0.25", "--steps", "1", "--out", "first")
+    assert cli("pretrain", text_file, *TINY, *first).status == 0
+    second = ("--steps", "1", "--max-length", "24", "--backend", "numpy", "--out", "second")
+    assert cli("pretrain", text_file, "--model", "first", *typed, *second).status == 0
+    config = json.loads(Path("second/config.json").read_text(encoding="utf-8"))
+    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == expected
+
+
+def test_a_model_of_one_segment_is_refused_before_anything_is_written(
+    cli: Command, text_file: Path
+) -> None:
+    config = BertConfig(
+        vocab_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=32, type_vocab_size=1,
+    )  # fmt: skip
+    model = BertForPreTraining(config, "numpy")
+    model.initialize(Key(0))
+    save_model(model, Tokenizer(Vocabulary([*SPECIAL_TOKENS, "the", "end"])), "first")
+    begin = ("pretrain", text_file, "--model", "first", "--steps", "1", "--max-length", "24")
+    result = cli(*begin, "--backend", "numpy", "--out", "run")
+    leaves_nothing(result, "run", "type_vocab_size is 1", "--next-weight 0")
+    result = cli(*begin, "--backend", "numpy", "--out", "run", "--next-weight", "0")
+    assert result.status == 0, result.err
+
+
+@pytest.mark.parametrize(
+    ("blanks", "expected"),
+    [
+        (["cost: $5 [MASK]", '"[MASK]"', "- a [MASK]", "the [MASK] .", "a [MASK]"], "the [MASK] ."),
+        (["100 % [MASK]"], "The [MASK] statement is used to exit a loop."),
+        ([], "The [MASK] statement is used to exit a loop."),
+    ],
+)
+def test_the_example_is_one_that_a_shell_takes(blanks: list[str], expected: str) -> None:
+    run: Any = SimpleNamespace(
+        text=TextConfig(["letters.txt"]), blanks=[Blank(text, "it") for text in blanks]
+    )
+    assert example(run) == expected
+    run.text.files.clear()  # the embedded text: a sentence that it is good at
+    assert example(run) == "The [MASK] statement is used to exit a loop."
 
 
 @pytest.mark.parametrize(

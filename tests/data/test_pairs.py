@@ -147,7 +147,7 @@ def test_without_next_sentence_prediction(numbered):
 
 def test_one_document_needs_next_sentence_prediction_off(numbered):
     corpus, _ = numbered([[2, 3, 4]])
-    with pytest.raises(ValueError, match=r"blank lines between documents.*--nsp-weight 0"):
+    with pytest.raises(ValueError, match=r"blank lines between documents.*--next-weight 0"):
         RowDrawer(corpus.all_documents(), max_length=16, key=KEY)
 
 

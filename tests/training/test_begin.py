@@ -79,7 +79,13 @@ def test_of_a_finetuned_folder_the_encoder_is_taken_and_the_heads_are_drawn(
     finetuned = BertForSequenceClassification(load_config(first), ("good", "bad"), "numpy")
     finetuned.params.initialize(Key(5), 0.1)
     save_model(finetuned, tokenizer, tmp_path / "finetuned")
-    run = begun(tmp_path / "run", text, tmp_path / "finetuned")
+    with pytest.warns() as told:
+        run = begun(tmp_path / "run", text, tmp_path / "finetuned")
+    folder = str(tmp_path / "finetuned")
+    assert [str(warning.message).removeprefix(folder) for warning in told] == [
+        " lacks cls.predictions, cls.seq_relationship: begun from random numbers",
+        ": classifier is for another task, and left out",
+    ]
     fresh = new_run(tmp_path / "fresh", text)
     taken = [name for name in run.model.params.parameters if name.startswith("bert.")]
     assert set(taken) < run.model.params.parameters.keys()
@@ -87,6 +93,21 @@ def test_of_a_finetuned_folder_the_encoder_is_taken_and_the_heads_are_drawn(
         source = finetuned if parameter.name in taken else fresh.model
         np.testing.assert_array_equal(parameter.value, source.params[parameter.name].value)
     assert train(run, Quiet()) == "finished"
+
+
+def test_a_cased_model_stays_cased(tmp_path, text, first) -> None:
+    model, tokenizer = load_pretrained(first, "numpy")
+    save_model(model, Tokenizer(tokenizer.vocab, lowercase=False), tmp_path / "cased")
+    run = begun(tmp_path / "run", text, tmp_path / "cased")
+    assert run.tokenizer.lowercase is run.text.lowercase is False
+    train(run, Quiet())
+    assert resume_run(run.folder, "numpy").tokenizer.lowercase is False
+
+
+def test_another_vocabulary_is_refused(tmp_path, text, first) -> None:
+    other = TextConfig(text.files, vocab=str(first / "vocab.txt"))
+    with pytest.raises(ValueError, match="has a vocabulary: leave out"):
+        begun(tmp_path / "run", other, first)
 
 
 def test_a_vocabulary_for_another_model_is_refused(tmp_path, text, first) -> None:

@@ -7,10 +7,10 @@ Without --model a model is pretrained first, for --minutes.  Two tasks, and two 
     pairs     how alike are two sentences, 1 to 5?   (SICK relatedness)
     reviews   is a film review good or bad?          (sentence polarity)
 
-Pairs it helps.  To tell whether one sentence follows another, a model had to learn to look from one
-to the other, and that has little to do with what they speak of.  Reviews it does not.  There words
-have to be told apart that fill the same blanks, "good" and "bad", in a text that hardly has them:
-half a million tokens of documentation know nothing of films.  Only the pairs have a limit.
+Pairs it helps: probably since a model that can tell whether one sentence follows another has learned
+to look from one to the other, whatever they speak of.  Reviews it does not: there words have to be
+told apart that fill the same blanks, such as "good" and "bad", and half a million tokens of
+documentation hardly have them.  Only the pairs have a limit.
 
 Both models get the same chances.  For every number of rows the learning rate is chosen for each of
 the two by itself: the one that is best on the dev rows with a seed that is not used again.  Epochs
@@ -176,6 +176,10 @@ def draw(results: dict[str, Results], out: Path) -> None:
         panels = figure.subplots(1, len(results), squeeze=False)[0]
         for axes, (name, found) in zip(panels, results.items(), strict=True):
             draw_panel(axes, JOBS[name], found)
+        seeds = len(results[next(iter(results))][SIDES[0]][CHECKED].scores)
+        figure.supxlabel(
+            f"rows to learn from; lines are medians, bands hold all {seeds} seeds", fontsize=10
+        )
         save(figure, out)
 
 
@@ -206,7 +210,6 @@ def draw_panel(axes: Any, job: Job, found: Results) -> None:
     axes.set_xscale("log")
     axes.set_xticks(counts, [f"{rows:,}" for rows in counts])
     axes.minorticks_off()
-    axes.set_xlabel("rows to learn from")
     axes.set_ylabel(f"{job.score.capitalize()}, test rows")
     if job.score == "accuracy":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -243,7 +246,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="of pretraining, without --model (default: 5, quick: 0.2)",
     )  # fmt: skip
     parser.add_argument("--preset", default="tiny", help="its size (default: tiny)")
-    parser.add_argument("--data", type=Path, default=taskdata.DATA, metavar="DIR")
+    parser.add_argument(
+        "--data", type=Path, default=taskdata.DATA, metavar="DIR", help="of both tasks"
+    )
     parser.add_argument("--seeds", type=positive, metavar="N", help="default: 5, quick: 2")
     add_plot(parser)
     options = parse(parser, arguments)
@@ -264,11 +269,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.plot:
         draw(results, options.plot)
     headers = [
-        "task", "rows", "pretrained, rate", "score", "all seeds", "fresh, rate",
+        "task", "rows", "epochs", "pretrained, rate", "score", "all seeds", "fresh, rate",
         "score ", "all seeds ", "gain",
     ]  # fmt: skip
     rows = [
-        row_of(name, count, *(found[side][count] for side in SIDES))
+        row_of(
+            name, count, epochs_of(name, options.quick)[count], *(found[s][count] for s in SIDES)
+        )
         for name, found in results.items()
         for count in found[SIDES[0]]
     ]
@@ -297,8 +304,8 @@ def run(name: str, folder: Path, options: Any) -> Results:
     return found
 
 
-def row_of(name: str, count: int, pretrained: Found, fresh: Found) -> list[str]:
-    cells = [name, f"{count:,}"]
+def row_of(name: str, count: int, epochs: int, pretrained: Found, fresh: Found) -> list[str]:
+    cells = [name, f"{count:,}", f"{epochs}"]
     for found in (pretrained, fresh):
         low, high = min(found.scores), max(found.scores)
         cells += [f"{found.rate:g}", f"{found.median:.3f}", f"{low:.3f}-{high:.3f}"]

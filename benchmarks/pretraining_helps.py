@@ -7,10 +7,10 @@ Without --model a model is pretrained first, for --minutes.  Two tasks, and two 
     pairs     how alike are two sentences, 1 to 5?   (SICK relatedness)
     reviews   is a film review good or bad?          (sentence polarity)
 
-Pairs it helps: probably since a model that can tell whether one sentence follows another has learned
-to look from one to the other, whatever they speak of.  Reviews it does not: there words have to be
-told apart that fill the same blanks, such as "good" and "bad", and half a million tokens of
-documentation hardly have them.  Only the pairs have a limit.
+Pairs it helps: probably since a model that can tell whether one sentence follows another has
+learned to look from one to the other, whatever they speak of.  Reviews it does not: there words
+have to be told apart that fill the same blanks, such as "good" and "bad", and half a million tokens
+of documentation hardly have them.  Only the pairs have a limit.
 
 Both models get the same chances.  For every number of rows the learning rate is chosen for each of
 the two by itself: the one that is best on the dev rows with a seed that is not used again.  Epochs
@@ -66,7 +66,7 @@ class Job(NamedTuple):
 JOBS = {
     "pairs": Job(
         "similarity", taskdata.sick, "pearson", 0.0, "How alike are two sentences?",
-        {250: 25, 500: 25, 1000: 16, 2000: 12, 4000: 8}, "relatedness_score", limit=True,
+        {250: 16, 500: 16, 1000: 12, 2000: 8, 4000: 6}, "relatedness_score", limit=True,
     ),
     "reviews": Job(
         "classify", taskdata.polarity, "accuracy", 0.5, "Is a film review good or bad?",
@@ -273,11 +273,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "score ", "all seeds ", "gain",
     ]  # fmt: skip
     rows = [
-        row_of(
-            name, count, epochs_of(name, options.quick)[count], *(found[s][count] for s in SIDES)
-        )
+        row_of(name, count, epochs, *(found[side][count] for side in SIDES))
         for name, found in results.items()
-        for count in found[SIDES[0]]
+        for count, epochs in epochs_of(name, options.quick).items()
     ]
     figures = [figure for name, found in results.items() for figure in figures_of(name, found)]
     scores = {

@@ -25,8 +25,9 @@ def test_rate_is_chosen_by_dev_and_with_another_seed() -> None:
     trainer = Table()
     found = measure(trainer, "fresh", 250, 3, seeds=3)
     assert found == Found(1e-3, [0.5, 0.51, 0.52])
-    chosen = len(pretraining_helps.RATES)
-    assert {setting.seed for setting in trainer.asked[:chosen]} == {pretraining_helps.CHOOSING_SEED}
+    seeds = pretraining_helps.CHOOSING_SEEDS
+    chosen = len(pretraining_helps.RATES) * len(seeds)
+    assert {setting.seed for setting in trainer.asked[:chosen]} == set(seeds)
     assert [setting.seed for setting in trainer.asked[chosen:]] == [0, 1, 2]
     assert {setting[:3] for setting in trainer.asked} == {("fresh", 250, 3)}
 

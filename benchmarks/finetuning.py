@@ -40,11 +40,11 @@ from minibert.config import FineTuneConfig
 from minibert.keys import Key
 from minibert.models.classifier import TaskBatch
 from minibert.tasks.answer import Answered
-from minibert.tasks.base import Columns, Task
+from minibert.tasks.base import Task
 from minibert.tasks.predict import predict
 from minibert.tasks.rows import shuffled_batches
 from minibert.training.adamw import AdamW
-from minibert.training.finetune import Quiet, Start, prepare, train_seed
+from minibert.training.finetune import Quiet, train_seed
 from minibert.training.finetune_loop import finetune_step, rate_factors
 
 SEEDS, ROUNDS, BATCHES = 3, 5, 6
@@ -122,14 +122,10 @@ class Side:
 
     def __init__(self, setting: Setting) -> None:
         self.setting, job = setting, setting.job
-        columns = Columns(label=job.label)
-        with tempfile.TemporaryDirectory() as folder:
-            files = job.source(setting.data, Path(folder))
-            self.prepared = prepare(
-                job.task, Start(setting.model), files.train, files.dev, columns,
-                {"max_length": job.max_length}, setting.recipe(0),
-            )  # fmt: skip
-            self.test = self.task.read(files.test, columns) if files.test else None
+        self.prepared, self.test = taskdata.read_task(
+            job.task, job.source, setting.data, setting.model, job.label, setting.recipe(0),
+            max_length=job.max_length,
+        )  # fmt: skip
         if setting.quick:
             self.prepared.training = sample(self.prepared.training, QUICK_ROWS)
             self.prepared.dev = sample(self.prepared.dev, QUICK_HELD_OUT)

@@ -38,9 +38,9 @@ from report import NOT_FIT, Figure, add_plot, finish, new_parser, parse, positiv
 
 from minibert.config import FineTuneConfig, initial_std
 from minibert.keys import Key
-from minibert.tasks.base import Columns, TaskModel
+from minibert.tasks.base import TaskModel
 from minibert.tasks.predict import predict
-from minibert.training.finetune import Preparation, Quiet, Start, prepare, train_seed
+from minibert.training.finetune import Preparation, Quiet, train_seed
 
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 SEEDS, QUICK_SEEDS = 5, 1
@@ -89,15 +89,11 @@ class Trainer:
 
     def __init__(self, folder: Path, name: str, data: Path) -> None:
         job = JOBS[name]
-        columns = Columns(label=job.label)
-        with tempfile.TemporaryDirectory() as made:
-            files = job.source(data, Path(made))
-            self.prepared = prepare(
-                job.task, Start(folder), files.train, files.dev, columns, {}, FineTuneConfig()
-            )
-            assert files.test is not None
-            self.test = self.prepared.task.read(files.test, columns)
-        self.score = job.score
+        self.prepared, test = taskdata.read_task(
+            job.task, job.source, data, folder, job.label, FineTuneConfig()
+        )
+        assert test is not None
+        self.test, self.score = test, job.score
 
     def dev_score(self, setting: Setting) -> float:
         return self.train(setting)[1]

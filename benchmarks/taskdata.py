@@ -13,9 +13,14 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from minibert.config import FineTuneConfig
+from minibert.tasks.base import Columns
+from minibert.training.finetune import Preparation, Start, prepare
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 HELD_OUT = 1066  # film reviews to choose the best epoch by, and as many to measure it on
@@ -84,3 +89,15 @@ def present(path: Path) -> Path:
 
 
 Source = Callable[[Path, Path], Files]
+
+
+def read_task(
+    task: str, source: Source, data: Path, model: Path, label: str | None,
+    config: FineTuneConfig, **settings: Any,
+) -> tuple[Preparation, list[Any] | None]:  # fmt: skip
+    """Return what ``minibert finetune`` would begin with, and the examples to test on, if any."""
+    columns = Columns(label=label)
+    with tempfile.TemporaryDirectory() as folder:
+        files = source(data, Path(folder))
+        prepared = prepare(task, Start(model), files.train, files.dev, columns, settings, config)
+        return prepared, prepared.task.read(files.test, columns) if files.test else None
